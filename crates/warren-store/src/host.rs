@@ -12,6 +12,7 @@
 mod copy;
 mod given;
 mod hidden;
+mod packages;
 mod private;
 mod skeleton;
 mod survey;
@@ -138,24 +139,19 @@ fn is_of_boot(directory: &Path, boot: &str) -> bool {
     fs::read_to_string(directory.join(BOOT)).is_ok_and(|made_in| made_in == boot)
 }
 
+/// `HOME`, `USER` and the like are not here: every program has those of its own user.
 fn config(survey: &Survey) -> TemplateConfig {
-    let shell = survey.shell;
     TemplateConfig {
         env: [
-            "PATH=/opt/warren/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME=/home/user",
-            "USER=user",
-            "LOGNAME=user",
+            "PATH=/home/user/.local/bin:/opt/warren/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "LANG=C.UTF-8",
             "TERM=xterm-256color",
         ]
         .map(str::to_owned)
-        .into_iter()
-        .chain([format!("SHELL={shell}")])
-        .collect(),
+        .into(),
         user: "user".to_owned(),
         workdir: "/home/user".to_owned(),
-        command: vec![shell.to_owned()],
+        command: vec![survey.shell.to_owned()],
     }
 }
 

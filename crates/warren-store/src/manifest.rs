@@ -77,6 +77,7 @@ pub struct TemplateConfig {
     /// Name or number, optionally `:group`, looked up inside the sandbox.
     pub user: String,
     /// Absolute path inside.
+    #[serde(alias = "cwd")]
     pub workdir: String,
     /// Entry point and arguments; empty where the template names none.
     pub command: Vec<String>,

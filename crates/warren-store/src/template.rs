@@ -1,9 +1,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use warren_core::{
-    CreateRequest, MountAccess, OwnerBond, Root, RootState, RootTree, SandboxId, SandboxSpec, Shown,
-};
+use warren_core::{CreateRequest, MountAccess, OwnerBond, Root, RootState, RootTree, SandboxId, SandboxSpec};
 
 use crate::manifest::{Manifest, ReadError};
 use crate::name::TemplateName;
@@ -37,7 +35,7 @@ impl Template {
         CreateRequest {
             id,
             state: RootState::Fresh,
-            root: Root::Layers(self.trees.iter().map(|tree| self.root_tree(tree, &user)).collect()),
+            root: Root::Layers(self.trees.iter().map(Tree::writable).collect()),
             env: config.env.iter().cloned().chain(own).collect(),
             user: Some(user),
             workdir: Some(spec.workdir.clone().unwrap_or_else(|| PathBuf::from(&config.workdir))),
@@ -46,18 +44,6 @@ impl Template {
             disk_limit_required: false,
             spec,
         }
-    }
-
-    /// The machine's own `/usr`, which alone is a tree of its own, gets a writable layer only if
-    /// the sandbox's user is root: no other could write there, and the layer would cost more than
-    /// all other mounts together. A template that was made of a state may have more than the
-    /// machine's own there, which only an overlay with a writable layer shows as one.
-    fn root_tree(&self, tree: &Tree, user: &str) -> RootTree {
-        let is_root = matches!(user.split(':').next(), Some("root" | "0"));
-        let is_whole = matches!(Shown::part(&tree.lowers), ([], Some(_)));
-        let beyond_reach = tree.at == Path::new("/usr") && !is_root && is_whole;
-        let access = if beyond_reach { MountAccess::ReadOnly } else { MountAccess::ReadWrite };
-        RootTree { at: tree.at.clone(), lowers: tree.lowers.clone(), access }
     }
 }
 
@@ -69,6 +55,12 @@ pub struct Tree {
     pub at: PathBuf,
     /// Host directories, topmost first.
     pub lowers: Vec<PathBuf>,
+}
+
+impl Tree {
+    fn writable(&self) -> RootTree {
+        RootTree { at: self.at.clone(), lowers: self.lowers.clone(), access: MountAccess::ReadWrite }
+    }
 }
 
 /// True if another template stands on this one. One that cannot be read stands on nothing.

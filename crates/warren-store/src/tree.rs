@@ -10,10 +10,10 @@ mod path;
 mod seal;
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -196,6 +196,22 @@ impl TreeWriter {
         let (parent, name) = self.clear_way(path)?;
         rustix::fs::mknodat(parent.fd.as_fd(), &name, FileType::CharacterDevice, Mode::empty(), 0)
             .map_err(EntryError::io("create"))
+    }
+
+    /// Makes a file of the machine appear here too. `false` where the file system does not allow
+    /// it. The file stays as it is: no attribute is set.
+    pub(crate) fn link_from(
+        &mut self,
+        path: &TreePath,
+        directory: BorrowedFd<'_>,
+        file: &CStr,
+    ) -> Result<bool, EntryError> {
+        let (parent, name) = self.clear_way(path)?;
+        match rustix::fs::linkat(directory, file, parent.fd.as_fd(), &name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::XDEV | Errno::MLINK | Errno::PERM | Errno::NOENT) => Ok(false),
+            Err(error) => Err(EntryError::io("link")(error)),
+        }
     }
 
     /// Makes another name for a regular file of the tree.

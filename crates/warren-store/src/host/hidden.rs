@@ -34,7 +34,7 @@ use crate::digest::Digest;
 use crate::staging::{NamesLock, Staging};
 
 /// Raise it when what is hidden is told otherwise.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FINDING: &str = "usr.json";
 const PREFIX: &str = "usr-";
 

@@ -91,6 +91,64 @@ fn takes_from_the_machine_only_what_is_listed_and_public() {
 }
 
 #[test]
+fn packages_are_known_inside_and_nothing_that_logs_in() {
+    let (machine, data) = (machine(), tempfile::tempdir().unwrap());
+    let root = machine.path();
+    for directory in [
+        "etc/apt/sources.list.d",
+        "etc/apt/auth.conf.d",
+        "etc/apt/apt.conf.d",
+        "var/lib/dpkg/info",
+        "var/lib/apt/lists",
+    ] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    for (path, mode, text) in [
+        ("var/lib/dpkg/status", 0o644, "Package: x"),
+        ("var/lib/dpkg/info/x.list", 0o644, "/x"),
+        ("var/lib/dpkg/info/x.secret", 0o600, "SECRET"),
+        ("var/lib/dpkg/statoverride", 0o644, "root nobody-knows 644 /x"),
+        ("var/lib/apt/lists/all", 0o644, "all"),
+        ("etc/apt/auth.conf", 0o644, "machine x login me password SECRET"),
+        ("etc/apt/auth.conf.d/x.conf", 0o644, "SECRET"),
+        ("etc/apt/sources.list.d/a.list", 0o644, "deb http://a/ b\ndeb http://me:SECRET@c/ d\n"),
+        ("etc/apt/sources.list.d/b.sources", 0o644, "URIs: https://me:SECRET@host/x"),
+        ("etc/apt/sources.list.d/c.sources", 0o640, "SECRET"),
+        ("etc/apt/apt.conf.d/proxy", 0o644, "Acquire::http::Proxy \"http://me:SECRET@proxy\";"),
+        ("etc/apt/apt.conf.d/plain", 0o644, "APT::Install-Recommends \"false\";"),
+    ] {
+        fs::write(root.join(path), text).unwrap();
+        fs::set_permissions(root.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let store = TemplateStore::open_for_machine(data.path(), root).unwrap();
+    let template = store.host().unwrap();
+    let inside = skeleton(&template);
+    let below = |part: &str| {
+        let mut found = paths_below(&inside.join(part));
+        found.sort();
+        found
+    };
+    assert_eq!(below("var/lib/dpkg/info"), ["x.list"]);
+    assert_eq!(below("var/lib/apt/lists"), ["all", "partial"]);
+    assert_eq!(
+        below("etc/apt"),
+        ["apt.conf.d", "apt.conf.d/plain", "sources.list.d", "sources.list.d/a.list"]
+    );
+    assert_eq!(
+        fs::read_to_string(inside.join("etc/apt/sources.list.d/a.list")).unwrap(),
+        "deb http://a/ b\n"
+    );
+    assert_eq!(fs::read_to_string(inside.join("var/lib/dpkg/statoverride")).unwrap(), "");
+    assert_eq!(fs::metadata(inside.join("var/lib/apt/lists/partial")).unwrap().uid(), 42);
+    assert!(fs::read_to_string(inside.join("opt/warren/bin/apt-get")).unwrap().contains("template"));
+    fs::write(root.join("usr/bin/apt-get"), "").unwrap();
+    assert!(
+        !skeleton(&store.host().unwrap()).join("opt/warren/bin/apt-get").exists(),
+        "the machine's own will do"
+    );
+}
+
+#[test]
 fn lays_out_a_machine_with_a_normal_user() {
     let (machine, data) = (machine(), tempfile::tempdir().unwrap());
     let store = TemplateStore::open_for_machine(data.path(), machine.path()).unwrap();
@@ -119,7 +177,8 @@ fn lays_out_a_machine_with_a_normal_user() {
     assert!(fs::read_to_string(root.join("etc/group")).unwrap().contains("\nsudo:x:27:user\n"));
     let passwd = fs::read_to_string(root.join("etc/passwd")).unwrap();
     assert!(passwd.contains("user:x:1000:1000:user:/home/user:/bin/bash"));
-    assert!(!root.join("etc/shadow").exists());
+    let shadow = fs::read_to_string(root.join("etc/shadow")).unwrap();
+    assert!(shadow.lines().all(|line| line.ends_with(":*:::::::")) && shadow.contains("user:*"), "{shadow}");
     assert_eq!(template.manifest.config.user, "user");
 }
 
@@ -208,11 +267,12 @@ fn this_machine_works_and_an_unchanged_one_is_checked_quickly() {
         if let (true, Ok(original)) =
             (path.starts_with("etc/"), fs::symlink_metadata(Path::new("/").join(&path)))
         {
-            let ours = ["etc/passwd", "etc/group", "etc/profile", "etc/bash.bashrc"].contains(&path.as_str());
+            let ours = ["etc/passwd", "etc/group", "etc/shadow", "etc/profile", "etc/bash.bashrc"]
+                .contains(&path.as_str());
             assert!(ours || original.is_symlink() || original.mode() & 0o004 != 0, "{path} is not public");
         }
     }
-    for private in ["etc/shadow", "etc/gshadow", "etc/ssl/private", "etc/ssh", "etc/sudoers"] {
+    for private in ["etc/gshadow", "etc/ssl/private", "etc/ssh", "etc/sudoers"] {
         assert!(!root.join(private).exists(), "{private}");
     }
     let fastest = (0..20)

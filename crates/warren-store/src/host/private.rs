@@ -19,6 +19,9 @@ const MAX_DEPTH: usize = 64;
 const MOST_NAMES: usize = 100_000;
 const WORLD_READ: u32 = 0o004;
 const WORLD_ENTER: u32 = 0o005;
+/// Tells programs such as `pip` to leave the Python beside it to the machine's packages. A sandbox
+/// has its own, and installs what it wants.
+const SYSTEM_PYTHON: &CStr = c"EXTERNALLY-MANAGED";
 /// The owner of files that no id inside stands for.
 const NOBODY: u32 = 65_534;
 
@@ -91,7 +94,8 @@ impl Private {
             };
             let path = here.join(OsStr::from_bytes(name.to_bytes()));
             let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-            if !is_public(stat.st_mode) || is_directory && way.len() >= MAX_DEPTH {
+            let is_whole = !is_directory || way.len() < MAX_DEPTH;
+            if !is_public(stat.st_mode) || !is_whole || name == SYSTEM_PYTHON {
                 self.hide(path, way);
             } else if is_directory {
                 match open_directory(directory, name) {

@@ -10,38 +10,122 @@ use sha2::{Digest as _, Sha256};
 
 use super::HostError;
 use super::given::Given;
+use super::packages;
 use crate::digest::Digest;
 use crate::tree;
 
 /// Raise it when the generated part changes, so that every machine makes its skeleton anew.
-const SKELETON_FORMAT: u32 = 4;
+const SKELETON_FORMAT: u32 = 5;
 
 /// The parts of `/etc` that a sandbox gets: public configuration of the programs in `/usr`. Parents
 /// are named with their children (`ssl/certs`, not `ssl`), because next to them lie private keys.
 const ALLOWED: &[&str] = &[
+    "ImageMagick-6",
+    "ImageMagick-7",
+    "OpenCL/vendors",
+    "R/Makeconf",
+    "R/Renviron",
+    "R/ldpaths",
+    "R/repositories",
+    "X11/app-defaults",
+    "X11/fonts",
+    "X11/rgb.txt",
+    "adduser.conf",
+    "alsa/conf.d",
     "alternatives",
+    "bash_completion",
+    "bash_completion.d",
+    "bindresvport.blacklist",
     "ca-certificates.conf",
+    "chromium",
+    "chromium.d",
     "crypto-policies",
+    "debconf.conf",
     "debian_version",
+    "debuginfod",
+    "default/useradd",
+    "deluser.conf",
+    "dictionaries-common",
+    "dpkg",
+    "ethertypes",
+    "fedora-release",
     "fonts",
+    "gai.conf",
+    "gdb",
+    "glvnd",
+    "gprofng.rc",
+    "groff",
+    "gss/mech.d",
+    "gtk-2.0",
+    "gtk-3.0",
+    "host.conf",
     "inputrc",
+    "iproute2",
+    "issue",
+    "issue.net",
     "ld.so.cache",
     "ld.so.conf",
     "ld.so.conf.d",
+    "libaudit.conf",
+    "libnl-3",
+    "locale.alias",
+    "locale.conf",
+    "locale.gen",
     "localtime",
+    "login.defs",
+    "lsb-release",
+    "lynx",
+    "magic",
+    "magic.mime",
+    "mailcap.order",
+    "man_db.conf",
+    "manpath.config",
+    "matplotlibrc",
     "mime.types",
+    "mke2fs.conf",
+    "mono",
+    "nanorc",
+    "netconfig",
+    "networks",
+    "openmpi",
     "os-release",
+    "pam.conf",
+    "pam.d",
+    "papersize",
     "perl",
     "pki/ca-trust/extracted",
     "pki/tls/cert.pem",
     "pki/tls/certs",
     "pki/tls/openssl.cnf",
     "protocols",
+    "redhat-release",
+    "rpc",
+    "screenrc",
+    "security/access.conf",
+    "security/faillock.conf",
+    "security/group.conf",
+    "security/limits.conf",
+    "security/namespace.conf",
+    "security/pam_env.conf",
+    "security/time.conf",
+    "sensors3.conf",
     "services",
+    "sgml",
     "ssl/certs",
     "ssl/openssl.cnf",
+    "system-release",
     "terminfo",
+    "texmf",
     "timezone",
+    "tmux.conf",
+    "ucf.conf",
+    "vdpau_wrapper.cfg",
+    "vim",
+    "virc",
+    "vulkan",
+    "xattr.conf",
+    "xdg",
+    "xml",
 ];
 
 /// As above, for names that carry a version.
@@ -96,6 +180,11 @@ impl Survey {
                 add_stat(&mut hash, name, &stat);
             }
         }
+        for name in packages::watched() {
+            if let Ok(stat) = rustix::fs::statat(&root, name, AtFlags::SYMLINK_NOFOLLOW) {
+                add_stat(&mut hash, name, &stat);
+            }
+        }
         Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, python, boot })
     }
 }
@@ -122,7 +211,7 @@ pub(super) fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {
     hash.update(stat.st_mtime_nsec.to_le_bytes());
 }
 
-fn open(path: &Path, machine: &Path) -> Result<OwnedFd, HostError> {
+pub(super) fn open(path: &Path, machine: &Path) -> Result<OwnedFd, HostError> {
     // The machine's root may be given as a link; its `/etc` may not be one.
     let nofollow = if path == machine { OFlags::empty() } else { OFlags::NOFOLLOW };
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | nofollow;

@@ -7,6 +7,7 @@ pub(super) mod failure;
 #[path = "content/tests/fixture.rs"]
 pub(super) mod fixture;
 pub(super) mod import;
+mod left_out;
 mod merge;
 mod template;
 pub(super) mod view;

@@ -21,7 +21,9 @@ pub(super) fn export(
 ) -> Result<(), LayerError> {
     match what {
         Export::Tar { stack, below } => state::export(store, root, stack, below, to)?,
-        Export::Patch { from, to: until, below } => patch::export(store, root, from, until, below, to)?,
+        Export::Patch { from, to: until, below, leave_out } => {
+            patch::export(store, root, (from, until), below, leave_out, to)?;
+        }
         Export::History { template, snapshots } => history::export(store, template, snapshots, to)?,
     }
     to.flush().map_err(writing)

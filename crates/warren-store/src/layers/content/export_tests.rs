@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use warren_core::{Export, LayerContent as _, LayerErrorKind, LayerStore as _, Stack};
+use warren_core::{Export, LayerContent as _, LayerErrorKind, LayerStore as _, LeaveOut, Stack};
 
 use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, listing, stack, things, write_things};
 
@@ -122,7 +122,8 @@ fn assert_applies(fixture: &Fixture, from: &Stack, to: &Stack) {
         directory
     };
     let (before, after) = (unpack(from), unpack(to));
-    let patch = export(fixture, &Export::Patch { from, to, below: "/".into() });
+    let patch =
+        export(fixture, &Export::Patch { from, to, below: "/".into(), leave_out: &LeaveOut::default() });
     if patch.is_empty() {
         assert_eq!(git_listing(before.path()), git_listing(after.path()));
         return;
@@ -174,11 +175,69 @@ fn git_applies_a_patch_of_everything_that_can_change() {
         fs::set_permissions(upper.join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     assert_applies(&fixture, &Stack::default(), &stack(&[&layer]));
-    let patch = export(
-        &fixture,
-        &Export::Patch { from: &Stack::default(), to: &stack(&[&layer]), below: "/d".into() },
+    let patch = patch(&fixture, &stack(&[&layer]), "/d", &LeaveOut::default());
+    assert!(patch.starts_with("diff --git a/d b/d\n"));
+}
+
+fn patch(fixture: &Fixture, to: &Stack, below: &str, leave_out: &LeaveOut) -> String {
+    let from = &Stack::default();
+    let bytes = export(fixture, &Export::Patch { from, to, below: below.into(), leave_out });
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The paths that a patch is about.
+fn patched(text: &str) -> Vec<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("diff --git a/")?.split(' ').next()).collect()
+}
+
+#[test]
+fn a_patch_passes_over_what_the_project_ignores() {
+    let fixture = Fixture::new();
+    fixture.base(&[
+        (".gitignore", file("*\n")),
+        ("p/.git/HEAD", file("x")),
+        ("p/.gitignore", file("out\n*.o\n")),
+    ]);
+    let layer = fixture.layer(&[
+        ("p/a.c", file("1")),
+        ("p/a.o", file("1")),
+        ("p/out/x", file("1")),
+        ("p/sub/.gitignore", file("!keep.o\n")),
+        ("p/sub/keep.o", file("1")),
+        ("p/sub/b.c", file("1")),
+        ("p/.git/index", file("1")),
+    ]);
+    let stack = stack(&[&layer]);
+    let left = |ignored, patterns: &[&str]| LeaveOut {
+        ignored,
+        patterns: patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
+    };
+    let all = patch(&fixture, &stack, "/p", &LeaveOut::default());
+    assert_eq!(patched(&all), ["a.c", "a.o", "out/x", "sub/.gitignore", "sub/b.c", "sub/keep.o"]);
+    let own = patch(&fixture, &stack, "/p", &left(true, &[]));
+    assert_eq!(
+        patched(&own),
+        ["a.c", "sub/.gitignore", "sub/b.c", "sub/keep.o"],
+        "rules above git's do not count"
     );
-    assert!(String::from_utf8(patch).unwrap().starts_with("diff --git a/d b/d\n"));
+    let below = patch(&fixture, &stack, "/p/sub", &left(true, &["/b.c"]));
+    assert_eq!(patched(&below), [".gitignore", "keep.o"]);
+    let named = patch(&fixture, &stack, "/p", &left(false, &["sub/", "*.o"]));
+    assert_eq!(patched(&named), ["a.c", "out/x"]);
+}
+
+#[test]
+fn rules_without_end_and_rules_behind_a_link_are_not_read() {
+    let fixture = Fixture::new();
+    let leave_out = LeaveOut { ignored: true, patterns: Vec::new() };
+    let long =
+        stack(&[&fixture.layer(&[("p/.gitignore", file(&"a\n".repeat(200_000))), ("p/x", file("1"))])]);
+    let what =
+        Export::Patch { from: &Stack::default(), to: &long, below: "/p".into(), leave_out: &leave_out };
+    let refused = fixture.store.export(&fixture.root, &what, &mut Vec::new()).unwrap_err();
+    assert_eq!(refused.kind, LayerErrorKind::Invalid);
+    let linked = fixture.layer(&[("q/.gitignore", Thing::Symlink("/dev/zero".into())), ("q/x", file("1"))]);
+    assert_eq!(patched(&patch(&fixture, &stack(&[&linked]), "/q", &leave_out)), [".gitignore", "x"]);
 }
 
 proptest! {

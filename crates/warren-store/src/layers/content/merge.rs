@@ -15,6 +15,7 @@ use warren_core::{
 use super::build::Attributes;
 use super::diff::{Compare, same};
 use super::failure::invalid;
+use super::left_out::{self, LeftOut};
 use super::view::{Lookup, Node, View};
 use crate::layers::LayerDirectory;
 use decide::{Decision, FileMerge};
@@ -48,8 +49,17 @@ pub(super) fn merge(
         path_bytes: 0,
     };
     let mut lookup = Lookup::new(&ours);
-    Compare::open(store, root, order.base, order.theirs, Path::new("/"))?
-        .each(&mut |path, base, theirs| joining.path(path, base, lookup.find(path)?.as_ref(), theirs))?;
+    let rules = left_out::rules_of(store, root, order.theirs, order.leave_out)?;
+    let mut left_out = LeftOut::new(rules.as_ref(), Path::new("/"), order.leave_out)?;
+    Compare::open(store, root, order.base, order.theirs, Path::new("/"))?.each(
+        &mut |path, base, theirs| {
+            let is_directory = theirs.or(base).is_some_and(Node::is_directory);
+            if left_out.has(path, is_directory)? {
+                return Ok(true);
+            }
+            joining.path(path, base, lookup.find(path)?.as_ref(), theirs)
+        },
+    )?;
     let Joining { target, mut merge, .. } = joining;
     let settled = merge.conflicts.is_empty() || order.conflicts != Conflicts::Refuse;
     if let (Some(target), Some(layer)) = (target, into)

@@ -2,7 +2,8 @@ use std::fs;
 
 use proptest::prelude::*;
 use warren_core::{
-    ChangeKind, Conflicts, DiffOptions, LayerContent as _, LayerId, LayerStore as _, Merge, MergeOrder, Stack,
+    ChangeKind, Conflicts, DiffOptions, LayerContent as _, LayerId, LayerStore as _, LeaveOut, Merge,
+    MergeOrder, Stack,
 };
 
 use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, stack, things};
@@ -13,6 +14,7 @@ struct Sides {
     base: LayerId,
     ours: Stack,
     theirs: Stack,
+    leave_out: LeaveOut,
 }
 
 impl Sides {
@@ -21,12 +23,13 @@ impl Sides {
         let base = fixture.layer(base);
         let ours = stack(&[&fixture.layer(ours), &base]);
         let theirs = stack(&[&fixture.layer(theirs), &base]);
-        Self { fixture, base, ours, theirs }
+        Self { fixture, base, ours, theirs, leave_out: LeaveOut::default() }
     }
 
     fn merge(&self, conflicts: Conflicts) -> (Merge, Option<Stack>) {
         let base = stack(&[&self.base]);
-        let order = MergeOrder { base: &base, ours: &self.ours, theirs: &self.theirs, conflicts };
+        let leave_out = &self.leave_out;
+        let order = MergeOrder { base: &base, ours: &self.ours, theirs: &self.theirs, conflicts, leave_out };
         let plan = self.fixture.store.merge(&self.fixture.root, &order, None).unwrap();
         assert!(!plan.made);
         let layer = self.fixture.new_layer();
@@ -55,6 +58,20 @@ fn conflicts(merge: &Merge) -> Vec<(String, ChangeKind, ChangeKind)> {
         .iter()
         .map(|conflict| (conflict.path.display().to_string(), conflict.ours, conflict.theirs))
         .collect()
+}
+
+#[test]
+fn what_is_left_out_is_not_merged() {
+    let mut sides = Sides::new(
+        &[("p/.gitignore", file("out\n")), ("p/a", file("1"))],
+        &[],
+        &[("p/a", file("2")), ("p/out/x", file("2")), ("p/b.tmp", file("2"))],
+    );
+    sides.leave_out = LeaveOut { ignored: true, patterns: vec!["*.tmp".to_owned()] };
+    let (merge, result) = sides.merge(Conflicts::Refuse);
+    let changed: Vec<_> = merge.changes.iter().map(|change| change.path.display().to_string()).collect();
+    assert_eq!(changed, ["/p/a"]);
+    assert_eq!(sides.differences(&sides.ours, &result.unwrap()), ["/p/a"]);
 }
 
 #[test]

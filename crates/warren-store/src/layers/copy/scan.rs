@@ -67,10 +67,18 @@ impl Scan<'_> {
         let mut here = Path(name.as_bytes().to_vec());
         let stat = look(root.as_fd(), c"", AtFlags::EMPTY_PATH)?;
         let stamp = self.directory(&here, &stat, root.as_fd())?;
-        self.note(here.clone(), stamp)?;
         let mut walk = Walk::new(root)?;
+        let mut first = walk.next()?;
+        // A writable layer that was only put there is no change. The root has one from the start.
+        if first.is_none() && name != "upper-0" && is_untouched(&stat) && !self.knows(&here) {
+            return Ok(());
+        }
+        self.note(here.clone(), stamp)?;
         loop {
-            let Some(name) = walk.next()? else {
+            let Some(name) = (match first.take() {
+                Some(name) => Some(name),
+                None => walk.next()?,
+            }) else {
                 if !walk.leave()? {
                     return Ok(());
                 }
@@ -92,6 +100,10 @@ impl Scan<'_> {
                 here = path;
             }
         }
+    }
+
+    fn knows(&self, path: &Path) -> bool {
+        self.known.is_some_and(|known| known.entries.contains_key(path))
     }
 
     fn note(&mut self, path: Path, stamp: Stamp) -> Result<(), Stop> {
@@ -122,6 +134,11 @@ impl Scan<'_> {
         }
         Ok(stamp)
     }
+}
+
+/// True for a directory as it is made: root's, with the usual rights.
+fn is_untouched(stat: &Statx) -> bool {
+    (stat.stx_mode & 0o7777, stat.stx_uid, stat.stx_gid) == (0o755, 0, 0)
 }
 
 fn look(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<Statx, Errno> {

@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use warren_core::{LayerError, RootTree, Stack};
+use warren_core::{LayerError, LeaveOut, RootTree, Stack};
 
 use super::{git, writing};
 use crate::layers::LayerDirectory;
 use crate::layers::content::diff::{Compare, Text, hunks, read_text, same_content};
 use crate::layers::content::failure;
+use crate::layers::content::left_out::{self, LeftOut};
 use crate::layers::content::view::Node;
 
 /// Larger files go as they are and not as lines.
@@ -19,11 +20,13 @@ const MOST_TEXT_BYTES: u64 = 2 << 20;
 pub(super) fn export(
     store: &LayerDirectory,
     root: &[RootTree],
-    from: &Stack,
-    until: &Stack,
+    (from, until): (&Stack, &Stack),
     below: &Path,
+    leave_out: &LeaveOut,
     to: &mut dyn Write,
 ) -> Result<(), LayerError> {
+    let rules = left_out::rules_of(store, root, until, leave_out)?;
+    let mut left_out = LeftOut::new(rules.as_ref(), below, leave_out)?;
     Compare::open(store, root, from, until, below)?.each(&mut |path, before, after| {
         // The path of a file that was asked for by itself is told from where it lies.
         let name = match path.strip_prefix(below) {
@@ -32,7 +35,8 @@ pub(super) fn export(
         };
         // Git refuses a patch of what it keeps itself.
         let own = name.iter().any(|part| part.as_bytes().eq_ignore_ascii_case(b".git"));
-        if !own {
+        let is_directory = after.or(before).is_some_and(Node::is_directory);
+        if !own && !left_out.has(path, is_directory)? {
             let mut file = FilePatch { name: name.as_os_str().as_bytes(), to: &mut *to };
             let (before, after) = (Side::of(before), Side::of(after));
             match (&before, &after) {
