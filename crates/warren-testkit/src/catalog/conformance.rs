@@ -3,6 +3,7 @@ mod idempotency;
 mod images;
 mod journal;
 mod keys;
+mod names;
 mod networks;
 mod nodes;
 mod ports;
@@ -25,6 +26,7 @@ type Check = fn(&dyn Catalog);
 const CHECKS: &[&[Check]] = &[
     nodes::CHECKS,
     sandboxes::CHECKS,
+    names::CHECKS,
     sessions::CHECKS,
     snapshots::CHECKS,
     journal::CHECKS,

@@ -4,20 +4,22 @@ mod nodes;
 mod secrets;
 mod snapshots;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 use warren_core::catalog::{
-    CatalogError, CatalogErrorKind, ChangeSession, Durability, EventLog, Idempotency, InsertError,
-    KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter, UpdateSessionError,
+    CatalogError, CatalogErrorKind, ChangeSession, Durability, EventFilter, EventLog, Idempotency,
+    InsertError, KeyCatalog, NewRecords, SandboxCatalog, SandboxFilter, SessionCatalog, SessionFilter,
+    UpdateSessionError,
 };
 use warren_core::network::{Destination, Secret, SecretName};
 use warren_core::{
     Cursor, EventRecord, ImageId, ImageRecord, JournalEntry, KeptStep, KeyId, KeyRecord, NodeId, NodeRecord,
-    Owner, Page, PageRequest, PortSettings, RunRecord, SandboxId, SandboxRecord, SessionId, SessionRecord,
-    SnapshotId, SnapshotRecord, ToolAnswer,
+    Owner, Page, PageRequest, PortSettings, RunRecord, SandboxId, SandboxName, SandboxRecord, SessionId,
+    SessionRecord, SnapshotId, SnapshotRecord, ToolAnswer,
 };
 
 use super::records::sample_node;
@@ -141,6 +143,7 @@ impl SandboxCatalog for MemoryCatalog {
         if records.sandboxes.contains_key(&sandbox.id) || records.sessions.contains_key(&session.id) {
             return Err(failure(CatalogErrorKind::AlreadyExists, &sandbox.id).into());
         }
+        records.check_name(&sandbox)?;
         records.sandboxes.insert(sandbox.id.clone(), sandbox);
         records.sessions.insert(session.id.clone(), session);
         records.remember(idempotency);
@@ -170,10 +173,42 @@ impl SandboxCatalog for MemoryCatalog {
             record.owner == *owner
                 && (filter.ended || !is_over(record))
                 && (filter.statuses.is_empty() || filter.statuses.contains(&record.status))
+                && filter.name.as_ref().is_none_or(|name| record.name.as_ref() == Some(name))
                 && has(&filter.labels, &record.spec.labels)
                 && has(&filter.metadata, &record.metadata)
         });
         Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
+    }
+
+    fn sandbox_named(&self, owner: &Owner, name: &SandboxName) -> Result<Option<SandboxId>, CatalogError> {
+        Ok(self.enter("sandbox_named")?.holder(owner, name))
+    }
+
+    fn sandboxes_beginning(
+        &self,
+        owner: &Owner,
+        beginning: &str,
+        most: usize,
+    ) -> Result<Vec<SandboxId>, CatalogError> {
+        let records = self.enter("sandboxes_beginning")?;
+        let begins =
+            |record: &&SandboxRecord| record.owner == *owner && record.id.as_str().starts_with(beginning);
+        let mut found: Vec<&SandboxRecord> = records.sandboxes.values().filter(begins).collect();
+        if found.iter().any(|record| !is_over(record)) {
+            found.retain(|record| !is_over(record));
+        }
+        found.sort_by_key(|record| Reverse((record.created_unix_ms, record.id.clone())));
+        Ok(found.into_iter().take(most).map(|record| record.id.clone()).collect())
+    }
+
+    fn last_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
+        let records = self.enter("last_sandbox")?;
+        let found = records
+            .sandboxes
+            .values()
+            .filter(|record| record.owner == *owner && !is_over(record) && record.build.is_none());
+        let last = found.max_by_key(|record| (record.created_unix_ms, record.id.clone()));
+        Ok(last.map(|record| record.id.clone()))
     }
 
     fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
@@ -365,9 +400,16 @@ impl EventLog for MemoryCatalog {
         Ok(numbers)
     }
 
-    fn events(&self, owner: &Owner, after: u64, limit: u32) -> Result<Vec<EventRecord>, CatalogError> {
+    fn events(
+        &self,
+        owner: &Owner,
+        filter: &EventFilter,
+        after: u64,
+        limit: u32,
+    ) -> Result<Vec<EventRecord>, CatalogError> {
         let records = self.enter("events")?;
-        let found = records.events.iter().filter(|event| event.owner == *owner && event.number > after);
+        let of_owner = records.events.iter().filter(|event| event.owner == *owner && event.number > after);
+        let found = of_owner.filter(|event| filter.includes(event));
         Ok(found.take(limit as usize).cloned().collect())
     }
 
@@ -384,7 +426,24 @@ impl EventLog for MemoryCatalog {
 }
 
 impl Records {
+    /// The owner's sandbox that has the name and is not over.
+    fn holder(&self, owner: &Owner, name: &SandboxName) -> Option<SandboxId> {
+        let holds = |record: &&SandboxRecord| {
+            record.owner == *owner && record.name.as_ref() == Some(name) && !is_over(record)
+        };
+        self.sandboxes.values().find(holds).map(|record| record.id.clone())
+    }
+
+    fn check_name(&self, record: &SandboxRecord) -> Result<(), CatalogError> {
+        let name = record.name.as_ref().filter(|_| !is_over(record));
+        match name.and_then(|name| self.holder(&record.owner, name)) {
+            Some(holder) if holder != record.id => Err(failure(CatalogErrorKind::NameTaken, &holder)),
+            _ => Ok(()),
+        }
+    }
+
     fn update_sandbox(&mut self, record: &SandboxRecord) -> Result<(), CatalogError> {
+        let taken = self.check_name(record);
         let stored = self.sandboxes.get_mut(&record.id).filter(|stored| stored.owner == record.owner);
         let stored = stored.ok_or_else(|| failure(CatalogErrorKind::NotFound, &record.id))?;
         assert_eq!(stored.created_unix_ms, record.created_unix_ms, "the creation time never changes");
@@ -393,6 +452,7 @@ impl Records {
         if record.generation <= stored.generation {
             return Err(failure(CatalogErrorKind::Stale, &record.id));
         }
+        taken?;
         *stored = record.clone();
         Ok(())
     }

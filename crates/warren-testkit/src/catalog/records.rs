@@ -19,6 +19,7 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
     SandboxRecord {
         id: SandboxId::from_random(bits(number)),
         owner: owner.clone(),
+        name: None,
         node: sample_node(),
         generation: 1,
         status: Status::Creating,

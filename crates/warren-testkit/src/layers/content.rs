@@ -72,7 +72,7 @@ impl LayerContent for FakeLayers {
                 files.retain(|path, _| path.starts_with(below));
                 encode(&Archive::Tar { files: Delta::between(&Nodes::new(), &files) })?
             }
-            Export::Patch { from, to, below } => {
+            Export::Patch { from, to, below, .. } => {
                 let (before, after) = (shelf.state(root, from)?, shelf.state(root, to)?);
                 patch(&before, &after, below).into_bytes()
             }

@@ -3,8 +3,8 @@ use std::path::Path;
 
 use warren_core::{
     ChangeKind, Conflicts, CopiedData, CreateRequest, DiffOptions, Export, ImportFormat, Isolation as _,
-    LayerContent as _, LayerStore as _, Layered as _, MergeOrder, NewLayer, Owner, OwnerBond, Random as _,
-    RootTree, SandboxSpec, Sealed, Stack, TemplateName, Templates as _, TextDiff,
+    LayerContent as _, LayerStore as _, Layered as _, LeaveOut, MergeOrder, NewLayer, Owner, OwnerBond,
+    Random as _, RootTree, SandboxSpec, Sealed, Stack, TemplateName, Templates as _, TextDiff,
 };
 
 use super::*;
@@ -169,7 +169,8 @@ fn a_merge_joins_what_does_not_meet_and_lists_what_does() {
     let root = bench.root();
     let merge = |theirs: &Stack, conflicts: Conflicts| {
         let into = NewLayer { id: bench.draw(), sandbox: None, created_unix_ms: 1 };
-        let order = MergeOrder { base: &base, ours: &ours, theirs, conflicts };
+        let leave_out = &LeaveOut::default();
+        let order = MergeOrder { base: &base, ours: &ours, theirs, conflicts, leave_out };
         (bench.layers.merge(&root, &order, Some(&into)).unwrap(), into.id)
     };
     let (joined, layer) = merge(&theirs, Conflicts::Refuse);
@@ -228,7 +229,12 @@ fn a_state_comes_back_from_an_archive_and_from_a_template() {
     assert!(!bench.layers.differs(&root, &stack, &imported.snapshots[0].stack, Path::new("/")).unwrap());
 
     let mut patch = Vec::new();
-    let what = Export::Patch { from: &Stack::default(), to: &stack, below: "/tmp".into() };
+    let what = Export::Patch {
+        from: &Stack::default(),
+        to: &stack,
+        below: "/tmp".into(),
+        leave_out: &LeaveOut::default(),
+    };
     bench.layers.export(&root, &what, &mut patch).unwrap();
     let wanted = "diff --git a/a b/a\n--- /dev/null\n+++ b/a\n@@ -0,0 +1,1 @@\n+1\n";
     assert_eq!(String::from_utf8(patch).unwrap(), wanted);

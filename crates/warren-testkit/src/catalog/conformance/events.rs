@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use warren_core::catalog::Catalog;
+use warren_core::catalog::{Catalog, EventFilter};
 use warren_core::{DeathCause, Event, EventRecord, Owner};
 
 use super::{Check, ann, bob, new};
@@ -9,6 +9,7 @@ use super::{Check, ann, bob, new};
 pub(super) const CHECKS: &[Check] = &[
     events_are_read_in_order_by_owner,
     of_many_who_append_at_once_each_number_is_given_once,
+    events_are_chosen_before_they_are_counted,
     forgotten_numbers_are_not_used_again,
 ];
 
@@ -44,14 +45,30 @@ fn events_are_read_in_order_by_owner(catalog: &dyn Catalog) {
     let last = append(catalog, &[EventRecord { sandbox: None, event: died, ..event(&ann(), 1) }]).remove(0);
     let of_ann = [first[0].clone(), first[2].clone(), last.clone()];
     assert!(of_ann[0].number > 0 && of_ann.is_sorted_by(|one, two| one.number < two.number));
-    let read = |after, limit| catalog.events(&ann(), after, limit).expect("a query");
+    let read = |after, limit| catalog.events(&ann(), &EventFilter::default(), after, limit).expect("a query");
     assert_eq!(read(0, 100), of_ann);
     assert_eq!(read(0, 2), of_ann[..2]);
     assert_eq!(read(of_ann[0].number, 1), of_ann[1..2]);
     assert_eq!(read(of_ann[1].number, 100), of_ann[2..]);
     assert!(read(last.number, 100).is_empty() && read(u64::MAX, 100).is_empty() && read(0, 0).is_empty());
-    assert_eq!(catalog.events(&bob(), 0, 100).expect("a query"), first[1..2]);
+    assert_eq!(catalog.events(&bob(), &EventFilter::default(), 0, 100).expect("a query"), first[1..2]);
     assert_eq!(catalog.last_event().expect("a query"), last.number);
+}
+
+fn events_are_chosen_before_they_are_counted(catalog: &dyn Catalog) {
+    let wanted = new(&ann(), 7);
+    let of_wanted =
+        |second| EventRecord { sandbox: Some(wanted.sandbox.id.clone()), ..event(&ann(), second) };
+    let all =
+        append(catalog, &[event(&ann(), 1), of_wanted(3), event(&ann(), 5), of_wanted(7), of_wanted(8)]);
+    let read =
+        |filter: &EventFilter, after, limit| catalog.events(&ann(), filter, after, limit).expect("a query");
+    let of_sandbox = EventFilter { sandbox: Some(wanted.sandbox.id.clone()), ..EventFilter::default() };
+    assert_eq!(read(&of_sandbox, 0, 2), [all[1].clone(), all[3].clone()]);
+    assert_eq!(read(&of_sandbox, all[3].number, 2), all[4..]);
+    let both = EventFilter { session: all[4].session.clone(), ..of_sandbox.clone() };
+    assert_eq!(read(&both, 0, 100), all[4..]);
+    assert!(catalog.events(&bob(), &of_sandbox, 0, 100).expect("a query").is_empty());
 }
 
 fn of_many_who_append_at_once_each_number_is_given_once(catalog: &dyn Catalog) {
@@ -69,7 +86,7 @@ fn of_many_who_append_at_once_each_number_is_given_once(catalog: &dyn Catalog) {
         all
     });
     assert_eq!(given.iter().collect::<BTreeSet<_>>().len(), 160);
-    let read = catalog.events(&ann(), 0, 1000).expect("a query");
+    let read = catalog.events(&ann(), &EventFilter::default(), 0, 1000).expect("a query");
     assert!(read.is_sorted_by(|one, two| one.number < two.number) && read.len() == 160);
 }
 
@@ -77,7 +94,7 @@ fn forgotten_numbers_are_not_used_again(catalog: &dyn Catalog) {
     let all = append(catalog, &[event(&ann(), 1), event(&bob(), 2), event(&ann(), 3)]);
     assert_eq!(catalog.forget_events(1000).expect("a change"), 0);
     assert_eq!(catalog.forget_events(3000).expect("a change"), 2);
-    assert_eq!(catalog.events(&ann(), 0, 100).expect("a query"), all[2..]);
+    assert_eq!(catalog.events(&ann(), &EventFilter::default(), 0, 100).expect("a query"), all[2..]);
     assert_eq!(catalog.forget_events(u64::MAX).expect("a change"), 1);
     assert_eq!(catalog.last_event().expect("a query"), all[2].number);
     assert!(append(catalog, &[event(&ann(), 4)])[0].number > all[2].number);

@@ -18,6 +18,7 @@ pub(super) const CHECKS: &[Check] = &[
     another_owners_snapshot_is_unknown,
     an_update_leaves_the_parent,
     snapshot_lists_are_filtered,
+    snapshots_are_counted_by_sandbox,
     snapshot_pages_are_stable_while_items_come_and_go,
     children_go_on_with_the_parent_of_what_was_removed,
     layers_and_templates_are_counted,
@@ -47,6 +48,17 @@ fn child(number: u32, parent: &SnapshotRecord) -> SnapshotRecord {
 
 fn ids(records: &[SnapshotRecord]) -> Vec<SnapshotId> {
     records.iter().map(|record| record.id.clone()).collect()
+}
+
+fn snapshots_are_counted_by_sandbox(catalog: &dyn Catalog) {
+    let one = sample_snapshot(&ann(), 1);
+    for record in [&one, &child(2, &one), &sample_snapshot(&bob(), 3)] {
+        put(catalog, record);
+    }
+    let none = warren_core::SandboxId::from_random(bits(99));
+    let counts = catalog.count_snapshots(&ann(), &[one.sandbox.clone(), none]).expect("a query");
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [(one.sandbox.clone(), 2)]);
+    assert!(catalog.count_snapshots(&ann(), &[]).expect("a query").is_empty());
 }
 
 fn a_snapshot_is_read_as_it_was_written(catalog: &dyn Catalog) {

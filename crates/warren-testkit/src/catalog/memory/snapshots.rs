@@ -1,8 +1,9 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability, SnapshotCatalog, SnapshotFilter};
 use warren_core::{
-    LayerId, NodeId, Owner, Page, PageRequest, SandboxRecord, SnapshotId, SnapshotRecord, TemplateName,
+    LayerId, NodeId, Owner, Page, PageRequest, SandboxId, SandboxRecord, SnapshotId, SnapshotRecord,
+    TemplateName,
 };
 
 use super::{MemoryCatalog, Records, failure, part, place};
@@ -68,6 +69,20 @@ impl SnapshotCatalog for MemoryCatalog {
                 && (!filter.named || record.name.is_some())
         });
         Ok(part(found, page, |record| place(record.created_unix_ms, &record.id)))
+    }
+
+    fn count_snapshots(
+        &self,
+        owner: &Owner,
+        sandboxes: &[SandboxId],
+    ) -> Result<HashMap<SandboxId, u64>, CatalogError> {
+        let records = self.enter("count_snapshots")?;
+        let mut counts = HashMap::new();
+        let wanted = |record: &&SnapshotRecord| record.owner == *owner && sandboxes.contains(&record.sandbox);
+        for record in records.snapshots.values().filter(wanted) {
+            *counts.entry(record.sandbox.clone()).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     fn delete_snapshots(&self, owner: &Owner, ids: &[SnapshotId]) -> Result<u64, CatalogError> {
