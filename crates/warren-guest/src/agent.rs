@@ -29,6 +29,7 @@ use crate::connection::{Connection, Phase};
 use crate::failure::refuse;
 use crate::machine::Machine;
 use crate::outbox::Sent;
+use crate::outside::Outside;
 use crate::poll::{Poller, Token, Watched};
 use crate::processes::Processes;
 use crate::ring::Stream;
@@ -61,6 +62,8 @@ pub(crate) struct Doors {
     pub(crate) lifeline: Option<OwnedFd>,
     /// Where `sudo` inside knocks.
     pub(crate) sudo: Option<OwnedFd>,
+    /// Absent where nothing is left to ask for.
+    pub(crate) outside: Option<Arc<Outside>>,
 }
 
 struct Agent {
@@ -128,7 +131,7 @@ impl Agent {
             leftovers: BTreeMap::new(),
             last_leftover: 0,
             sweeping: false,
-            spawner: Spawner::default(),
+            spawner: Spawner::new(doors.outside),
             machine: None,
             file_calls: Arc::default(),
             scratch: Vec::new(),

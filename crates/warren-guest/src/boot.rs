@@ -23,12 +23,14 @@ mod sudo;
 mod sys;
 
 use std::ffi::OsStr;
+use std::sync::Arc;
 
 use warren_wire::guest::{AgentConfig, BootPlan};
 
 use self::report::{Refusal, StepResult};
 use crate::agent::Doors;
 use crate::machine::Machine;
+use crate::outside::Outside;
 
 /// The parts of the plan that the agent needs for its life.
 #[derive(Debug)]
@@ -55,11 +57,15 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     enter_network(&plan)?;
     rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
     let began = plan.machine.as_ref().map(machine::set_clocks).transpose()?;
+    let outside = plan.outside.as_ref().map(|outside| sys::inherit(outside.socket)).transpose();
+    let outside = outside.step("descriptors", "take the way outside")?;
+    let outside = plan.outside.as_ref().zip(outside);
+    let outside = outside.map(|(plan, socket)| Arc::new(Outside::new(plan.sandbox.clone(), socket)));
     let (machine, sudo) = root::build(&plan, began)?;
     privileges::limit(&plan)?;
     identity::enter(&plan)?;
     privileges::drop_for_good(&plan)?;
-    Ok(Booted { doors: Doors { listener, lifeline, sudo }, config: plan.agent, machine })
+    Ok(Booted { doors: Doors { listener, lifeline, sudo, outside }, config: plan.agent, machine })
 }
 
 /// Writing `0` moves the writer itself, which spares the kernel the lock that moving another

@@ -42,13 +42,20 @@ use rights::NewOwner;
 pub(crate) use sys::user_for_files;
 
 use crate::identity::{self, Identity};
+use crate::outside::Outside;
 
 /// Serves one call and closes its connection. `decoder` holds what was read behind the request. The
 /// calling thread keeps the call's rights, so it must do nothing else afterwards.
-pub(crate) fn serve(call: FileCall, stream: UnixStream, decoder: FrameDecoder, config: &AgentConfig) {
+pub(crate) fn serve(
+    call: FileCall,
+    stream: UnixStream,
+    decoder: FrameDecoder,
+    config: &AgentConfig,
+    outside: Option<&Outside>,
+) {
     let Ok(channel) = Channel::new(stream, decoder) else { return };
     let mut task = Task { channel, names: Names::default(), new_owner: None };
-    if let Err(Stop::Failed(failure)) = task.run(call, config) {
+    if let Err(Stop::Failed(failure)) = task.run(call, config, outside) {
         // A host that has gone meanwhile cannot be told.
         task.channel.reply(&Reply::Failed(failure)).ok();
     }
@@ -64,8 +71,12 @@ struct Task {
 }
 
 impl Task {
-    fn run(&mut self, call: FileCall, config: &AgentConfig) -> Result<(), Stop> {
+    fn run(&mut self, call: FileCall, config: &AgentConfig, outside: Option<&Outside>) -> Result<(), Stop> {
         let identity = identity::resolve(call.user.as_ref(), config)?;
+        let as_root = call.as_root == Some(true) || identity.uid == 0;
+        if let Some(outside) = outside.filter(|_| as_root && call.operation.changes_files()) {
+            outside.open_up();
+        }
         if call.as_root == Some(true) {
             self.new_owner = Some(rights::assume_root_for(&identity)?);
         } else {

@@ -8,6 +8,7 @@ mod files;
 mod identity;
 mod machine;
 mod outbox;
+mod outside;
 mod poll;
 mod process;
 mod processes;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
 fn serve(path: &Path) -> Result<(), String> {
     let listener =
         UnixListener::bind(path).map_err(|error| format!("listen on `{}`: {error}", path.display()))?;
-    let doors = Doors { listener: OwnedFd::from(listener), lifeline: None, sudo: None };
+    let doors = Doors { listener: OwnedFd::from(listener), lifeline: None, sudo: None, outside: None };
     agent::serve(doors, AgentConfig::default(), None)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }

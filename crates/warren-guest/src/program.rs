@@ -6,7 +6,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use warren_wire::guest::{AgentConfig, ByteString, Failure, FailureCode, Start};
+use warren_wire::guest::{AgentConfig, ByteString, Failure, FailureCode, MOST_COMMAND_BYTES, Start};
 
 use crate::failure::refuse;
 use crate::identity::Identity;
@@ -14,8 +14,6 @@ use crate::identity::Identity;
 const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const DEFAULT_TERM: &[u8] = b"xterm-256color";
 
-/// Arguments and variables together; the agent keeps them for the process list.
-const MAX_TEXT_BYTES: usize = 512 * 1024;
 const MAX_ENTRIES: usize = 16 * 1024;
 const MAX_TAG_BYTES: usize = 1024;
 
@@ -34,8 +32,11 @@ pub(crate) fn check(start: &Start) -> Result<(), Failure> {
         return invalid("start a process: a variable is not of the form KEY=VALUE");
     }
     let bytes = texts().fold(0usize, |sum, text| sum.saturating_add(text.as_bytes().len()));
-    if bytes > MAX_TEXT_BYTES || start.argv.len().saturating_add(start.env.len()) > MAX_ENTRIES {
-        return invalid("start a process: arguments and variables are too long");
+    if bytes > MOST_COMMAND_BYTES {
+        return Err(Failure::too_large(bytes, MOST_COMMAND_BYTES));
+    }
+    if start.argv.len().saturating_add(start.env.len()) > MAX_ENTRIES {
+        return invalid("start a process: there are too many arguments and variables");
     }
     if start.tag.as_ref().is_some_and(|tag| tag.as_bytes().len() > MAX_TAG_BYTES) {
         return invalid("start a process: the tag is too long");
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn malformed_starts_are_refused() {
         let many = vec!["x"; MAX_ENTRIES + 1];
-        let long = "x".repeat(MAX_TEXT_BYTES + 1);
+        let long = "x".repeat(MOST_COMMAND_BYTES + 1);
         let cases: [(&[&str], &[&str]); 8] = [
             (&[], &[]),
             (&[""], &[]),

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -11,11 +12,12 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Resource, Rlimit};
 use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
-use warren_wire::guest::{AgentConfig, Failure, FailureCode, Start, Stdin, TerminalSize};
+use warren_wire::guest::{AgentConfig, Failure, FailureCode, FailureReason, Start, Stdin, TerminalSize};
 
 use crate::failure::{kernel, kernel_as, refuse};
 use crate::files;
 use crate::identity::{self, Identity};
+use crate::outside::Outside;
 use crate::program::{self, Environment, WorkingDirectory};
 use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
 
@@ -31,6 +33,7 @@ pub(crate) struct Spawner {
     /// has to change.
     ids: Option<(u32, u32, Vec<u32>)>,
     open_files: Option<(u64, u64)>,
+    outside: Option<Arc<Outside>>,
 }
 
 /// A started process and the agent's ends of its pipes.
@@ -55,8 +58,8 @@ struct Stdio {
     stderr: Option<OwnedFd>,
 }
 
-impl Default for Spawner {
-    fn default() -> Self {
+impl Spawner {
+    pub(crate) fn new(outside: Option<Arc<Outside>>) -> Self {
         let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let groups = rustix::process::getgroups().unwrap_or_default();
         // As PID 1 of a sandbox the agent has a user that is not mapped there, whose number reads
@@ -67,11 +70,14 @@ impl Default for Spawner {
             null: None,
             ids: shared.then(|| (uid, gid, groups.into_iter().map(|group| group.as_raw()).collect())),
             open_files: raise_open_files(),
+            outside,
         }
     }
-}
 
-impl Spawner {
+    pub(crate) fn outside(&self) -> Option<Arc<Outside>> {
+        self.outside.clone()
+    }
+
     pub(crate) fn start(&mut self, start: &Start, config: &AgentConfig) -> Result<Child, Failure> {
         program::check(start)?;
         let identity = identity::resolve(start.user.as_ref(), config)?;
@@ -117,6 +123,11 @@ impl Spawner {
         directory: &WorkingDirectory,
         stdio: [BorrowedFd<'_>; 3],
     ) -> Result<Launched, Failure> {
+        if identity.uid == 0
+            && let Some(outside) = &self.outside
+        {
+            outside.open_up();
+        }
         let argv: Result<_, _> =
             start.argv.iter().map(|text| program::c_string(text.as_bytes().to_vec())).collect();
         let plan = Launch {
@@ -251,6 +262,10 @@ fn explain(
             kernel(format!("execute `{program}` (or the interpreter it names)"), errno)
         }
         LaunchStep::Execute if errno == Errno::NOENT => kernel(format!("find `{program}` in PATH"), errno),
+        LaunchStep::Execute if errno == Errno::TOOBIG => Failure {
+            reason: Some(FailureReason::TooLarge),
+            ..kernel(format!("execute `{program}`: an argument or variable has more than 128 KiB"), errno)
+        },
         LaunchStep::Execute => kernel(format!("execute `{program}`"), errno),
         LaunchStep::Held => {
             let why = "it was stopped before it could execute, or took too long, and was ended";

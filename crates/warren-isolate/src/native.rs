@@ -29,6 +29,7 @@ mod clones;
 mod connections;
 mod create;
 mod data;
+mod deferred;
 mod destroy;
 mod disk;
 mod flush;
@@ -55,7 +56,7 @@ mod users;
 mod warden;
 mod watch;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -77,6 +78,7 @@ pub use self::step::{CrashPoint, CrashPointError};
 use self::balance::Balance;
 use self::cgroup::{Cgroups, Layout};
 use self::data::{DataDirectory, DialError, Lock};
+use self::deferred::{Door, Doorkeeper, Turns};
 use self::disk::DataDisk;
 use self::machine::Machines;
 use self::networks::Networks;
@@ -122,6 +124,7 @@ pub struct Native {
     reaper: Reaper,
     balance: Balance,
     _warden: Warden,
+    _doorkeeper: Doorkeeper,
 }
 
 /// The state that all calls and the background threads share.
@@ -141,6 +144,12 @@ struct Backend {
     null: OwnedFd,
     filters: [(Profile, Vec<u8>); 2],
     lifeline: Lifeline,
+    door: Door,
+    turns: Turns,
+    /// Sandboxes whose agents can ask this process, or need not.
+    known: Mutex<HashSet<SandboxId>>,
+    /// Sandboxes that are being given their layers.
+    given: Mutex<HashSet<SandboxId>>,
     /// Sizes of the layers that sandboxes wrote.
     own_layers: quota::LayerSizes,
     /// Children and locks of the sandboxes that this process made.
@@ -193,6 +202,10 @@ impl Native {
             sockets: Sockets::default(),
             machines: Machines::new(),
             lifeline: Lifeline::new().map_err(OpenError::Lifeline)?,
+            door: Door::new().map_err(OpenError::Lifeline)?,
+            turns: Turns::default(),
+            known: Mutex::default(),
+            given: Mutex::default(),
             agent: agent::install(data.root())?,
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,
@@ -209,7 +222,8 @@ impl Native {
         });
         let reaper = Reaper::start(Arc::clone(&backend)).map_err(OpenError::Thread)?;
         let warden = Warden::start(Arc::clone(&backend)).map_err(OpenError::Thread)?;
-        Ok(Self { backend, reaper, balance: Balance::default(), _warden: warden })
+        let doorkeeper = Doorkeeper::start(&backend).map_err(OpenError::Thread)?;
+        Ok(Self { backend, reaper, balance: Balance::default(), _warden: warden, _doorkeeper: doorkeeper })
     }
 
     /// Checks the machine for each feature the backend needs. The data directory need not exist.
@@ -266,6 +280,7 @@ impl Isolation for Native {
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        deferred::catch_up(&self.backend, id);
         self.backend.data.dial(id).map_err(|error| {
             let kind = match error {
                 DialError::NotFound => IsolationErrorKind::NotFound,
@@ -275,6 +290,10 @@ impl Isolation for Native {
             };
             IsolationError::caused(kind, format!("dial the agent of {id}"), error)
         })
+    }
+
+    fn dials_at_once(&self) -> bool {
+        true
     }
 
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {

@@ -215,13 +215,13 @@ impl Agent {
             return;
         }
         let permit = Permit::take(&self.file_calls);
-        let config = Arc::clone(&self.config);
+        let (config, outside) = (Arc::clone(&self.config), self.spawner.outside());
         let stream = UnixStream::from(connection.socket.into_fd(&self.poller));
         let decoder = connection.decoder;
         let work = move || {
             let _permit = permit;
             if stream.set_nonblocking(false).is_ok() {
-                files::serve(call, stream, decoder, &config);
+                files::serve(call, stream, decoder, &config, outside.as_deref());
             }
         };
         // Without a thread the connection closes, which is all that can be said without one.

@@ -86,7 +86,7 @@ fn answer(mut stream: UnixStream) {
         decoder.push(&chunk[..count]);
     };
     let Request::File(call) = request else { panic!("not a file call") };
-    super::serve(call, stream, decoder, &AgentConfig::default());
+    super::serve(call, stream, decoder, &AgentConfig::default(), None);
 }
 
 fn open_call(call: FileCall) -> Connection<UnixStream> {

@@ -14,8 +14,8 @@ use warren_core::{
     CreateRequest, Created, IsolationError, IsolationErrorKind, MountAccess, OwnerBond, RootState,
 };
 use warren_wire::guest::{
-    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, MAX_PAYLOAD, Machine, Rlimit, ShownMount,
-    ShownTree, TreeMount,
+    AgentConfig, BindMount, BootFailure, BootPlan, BootReport, MAX_PAYLOAD, Machine, Outside, Rlimit,
+    ShownMount, ShownTree, TreeMount,
 };
 
 use super::cgroup::{Entrance, Gauges};
@@ -30,7 +30,7 @@ use super::step::CrashPoint;
 use super::sys::{self, Program};
 use super::userns::{self, Mapping};
 use super::warden::Watched;
-use super::{Backend, Hold, clones, destroy, halt, resume, users};
+use super::{Backend, Hold, clones, deferred, destroy, halt, resume, users};
 
 /// Capabilities that stay: what package managers and ordinary services need over the sandbox's own
 /// ids. Low ports are everybody's in the sandbox's network namespace, and need none.
@@ -124,6 +124,7 @@ pub(super) fn build(
     let network = network.wait().map_err(|error| layer("network namespace", error))?;
     let boot = Boot { root, namespace, entrance, listener, network, machine, id_base, quota };
     let pid = boot.start(backend, request, hold)?;
+    backend.known.lock().insert(id.clone());
     let record = Record::new(request, pid, id_base, quota, kept);
     record.store(&directory).map_err(|error| layer("record", error))?;
     backend.passed(CrashPoint::CreateRecord);
@@ -149,7 +150,7 @@ struct Root {
     trees: Vec<Tree>,
     writable: OwnedFd,
     dev: OwnedFd,
-    /// Directories of the host without a writable layer, and where the sandbox sees them.
+    /// Directories of the host without a writable layer yet, and where the sandbox sees them.
     shown: Vec<(PathBuf, ShownLayers)>,
     binds: Vec<Bind>,
 }
@@ -162,8 +163,9 @@ fn open_root(
     id_base: u32,
 ) -> Result<Root, IsolationError> {
     let (mut trees, mut shown, mut binds) = (Vec::new(), Vec::new(), Vec::new());
-    for tree in request.root.trees() {
-        match tree.access {
+    for (number, tree) in request.root.trees().iter().enumerate() {
+        let deferred = deferred::is_deferred(tree, number, request, &area);
+        match if deferred { MountAccess::ReadOnly } else { tree.access } {
             MountAccess::ReadWrite => {
                 layers::make_writable(&area.path, trees.len(), tree, request.state).map_err(layer_error)?;
                 trees.push(layers::open(tree, namespace).map_err(layer_error)?);
@@ -264,6 +266,7 @@ impl Boot {
         let mut inherited = self.descriptors();
         inherited.push(theirs.as_raw_fd());
         inherited.extend(lifeline.map(|theirs| theirs.as_raw_fd()));
+        inherited.extend(plan.outside.as_ref().map(|outside| outside.socket));
         let arguments = ["warren-guest".to_owned(), "boot".to_owned(), theirs.as_raw_fd().to_string()];
         let program = Program {
             executable: backend.agent.as_fd(),
@@ -324,6 +327,10 @@ impl Boot {
             lifeline: lifeline.map(|fd| fd.as_raw_fd()),
             machine: Some(self.machine.plan(backend.machines.memory_bytes(limits.memory.0))),
             shown: self.root.shown.iter().map(shown_tree).collect(),
+            outside: (!self.root.shown.is_empty()).then(|| Outside {
+                socket: number(&backend.door.theirs),
+                sandbox: request.id.as_str().to_owned(),
+            }),
             agent: AgentConfig {
                 env: request.env.iter().map(|entry| entry.as_str().into()).collect(),
                 user: request.user.as_deref().map(Into::into),

@@ -55,6 +55,7 @@ fn lock_unless_owned(backend: &Backend, id: &SandboxId) -> Result<Lock, Isolatio
 /// Removes a sandbox whose directory's lock is held. Never fails: the reaper, and the next process
 /// that opens the data directory, try again.
 pub(super) fn discard(backend: &Backend, reaper: &Reaper, id: &SandboxId, hold: Hold, lock: Lock) {
+    backend.known.lock().remove(id);
     drop(backend.cgroups.kill(id.as_str()));
     backend.passed(CrashPoint::DestroyKill);
     drop(fs::rename(backend.data.sandbox(id), backend.data.trash(id)));

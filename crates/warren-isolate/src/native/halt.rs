@@ -27,6 +27,7 @@ pub(super) fn halt(backend: &Backend, id: &SandboxId) -> Result<(), IsolationErr
 /// directory's lock is held. May be repeated after a failure.
 pub(super) fn end(backend: &Backend, record: &Record, hold: &mut Hold) -> Result<(), IsolationError> {
     hold.watched = None;
+    backend.known.lock().remove(&record.id);
     empty_group(backend, &record.id, hold).map_err(|error| {
         IsolationError::caused(IsolationErrorKind::Host, format!("end the processes of {}", record.id), error)
     })?;

@@ -12,6 +12,7 @@ use super::{Backend, Hold, create, destroy, halt, seal, warden};
 pub(super) fn resume(backend: &Backend, request: &CreateRequest) -> Result<Created, IsolationError> {
     let id = &request.id;
     let (mut hold, lock) = destroy::seize(backend, id)?;
+    let _turn = backend.turns.take(id);
     let directory = backend.data.sandbox(id);
     let Some(record) = Record::load(&directory) else {
         let action = format!("{id} has no files to start from");

@@ -10,9 +10,9 @@
 //! is removed first ([`exchange::uncover`]).
 
 mod busy;
-mod exchange;
+pub(super) mod exchange;
 mod intent;
-mod mounts;
+pub(super) mod mounts;
 pub(super) mod sys;
 
 use std::fs;
@@ -78,6 +78,7 @@ pub(super) fn with_record<T>(
     work: impl FnOnce(&Record) -> io::Result<T>,
 ) -> Result<T, IsolationError> {
     let (hold, lock) = destroy::seize(backend, id)?;
+    let _turn = backend.turns.take(id);
     let directory = backend.data.sandbox(id);
     let record = Record::load(&directory);
     let owner = record.as_ref().map_or(OwnerBond::Outlives, |record| record.owner);
@@ -172,7 +173,12 @@ fn changed_trees(directory: &Path, below: &[RootTree]) -> io::Result<Vec<usize>>
 }
 
 fn is_changed(upper: &Path, below: Option<&PathBuf>) -> io::Result<bool> {
-    if fs::read_dir(upper)?.next().is_some() {
+    let entry = match fs::read_dir(upper) {
+        // It is made when somebody first needs it.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        entries => entries?.next(),
+    };
+    if entry.is_some() {
         return Ok(true);
     }
     Ok(Appearance::of(upper)? != Appearance::above(below.map(PathBuf::as_path))?)

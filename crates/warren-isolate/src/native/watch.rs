@@ -2,19 +2,21 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use rustix::event::EventfdFlags;
 use rustix::process::{Pid, PidfdFlags};
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
 use super::record::Record;
-use super::{Backend, not_found, warden};
+use super::{Backend, deferred, not_found, warden};
 
-pub(super) fn watch(backend: &Backend, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+pub(super) fn watch(backend: &Arc<Backend>, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
     let record = Record::load(&backend.data.sandbox(id)).ok_or_else(|| not_found(id))?;
     let watched = match open(&record) {
         Some(process) => {
             warden::adopt(backend, &record);
+            deferred::adopt(backend, &record);
             Ok(process)
         }
         None => over(),

@@ -29,27 +29,27 @@ const MOST_COVERS: usize = 16;
 
 /// An overlay that is to be mounted.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(in crate::native) struct Plan {
     /// Absolute, as seen inside.
-    pub(super) at: PathBuf,
+    pub(in crate::native) at: PathBuf,
     /// The topmost first.
-    pub(super) lowers: Vec<OwnedFd>,
+    pub(in crate::native) lowers: Vec<OwnedFd>,
     /// The host's own directory below them, if it is shown.
-    pub(super) shown: Option<ShownLayers>,
+    pub(in crate::native) shown: Option<ShownLayers>,
     /// Below the sandbox's area.
-    pub(super) upper: String,
-    pub(super) work: String,
+    pub(in crate::native) upper: String,
+    pub(in crate::native) work: String,
 }
 
 /// An overlay that is mounted nowhere yet.
 #[derive(Debug)]
-pub(super) struct Tree {
-    pub(super) at: PathBuf,
+pub(in crate::native) struct Tree {
+    pub(in crate::native) at: PathBuf,
     mount: OwnedFd,
 }
 
 /// Mounts the overlays, with the rights of the sandbox whose ids begin at `id_base`.
-pub(super) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::Result<Vec<Tree>> {
+pub(in crate::native) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> io::Result<Vec<Tree>> {
     let (answer, trees) = channel();
     std::thread::Builder::new().name("warren-overlay".to_owned()).spawn(move || {
         // The caller does not wait for the end of this thread and its namespace.
@@ -114,6 +114,19 @@ fn mount_overlay(plan: &Plan, lowest: &[&OwnedFd], area: &OwnedFd) -> Result<Own
     fsconfig_create(&context)?;
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, flags)
+}
+
+/// Attaches trees over what is at their places, in the sandbox with this mount namespace.
+pub(in crate::native) fn cover(namespace: OwnedFd, trees: Vec<Tree>) -> io::Result<()> {
+    let attach_all = move || -> Result<(), Errno> {
+        sys::unshare_directories()?;
+        sys::enter_mounts(&namespace)?;
+        let root = rustix::fs::open("/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        trees.iter().try_for_each(|tree| attach(&tree.mount, open_inside(&root, &tree.at)?, ""))
+    };
+    let thread = std::thread::Builder::new().name("warren-cover".to_owned()).spawn(attach_all)?;
+    let done = thread.join();
+    Ok(done.map_err(|_| io::Error::other("the thread in the sandbox panicked"))??)
 }
 
 /// A thread that waits inside the sandbox. If this is dropped, it ends without having done

@@ -15,11 +15,12 @@ pub(super) struct Mount {
     parent: MountId,
     pub(super) at: PathBuf,
     overlay: bool,
+    writable: bool,
 }
 
 /// A mount table.
 #[derive(Debug)]
-pub(super) struct Mounts(Vec<Mount>);
+pub(in crate::native) struct Mounts(Vec<Mount>);
 
 /// A mount on top of the root that the sandbox's processes do not see.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ pub(super) struct Cover {
 
 impl Mounts {
     /// The table of a process. Only this backend mounts anything there.
-    pub(super) fn of(pid: u32) -> io::Result<Self> {
+    pub(in crate::native) fn of(pid: u32) -> io::Result<Self> {
         let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
         parse(&text)
             .map(Self)
@@ -40,6 +41,16 @@ impl Mounts {
 
     pub(super) fn is_overlay(&self, id: MountId) -> bool {
         self.0.iter().any(|mount| mount.id == id && mount.overlay)
+    }
+
+    /// True if something is mounted there that can be written to.
+    pub(in crate::native) fn is_writable(&self, at: &Path) -> bool {
+        self.0.iter().any(|mount| mount.at == at && mount.writable)
+    }
+
+    /// True if something is mounted below this directory.
+    pub(in crate::native) fn has_below(&self, at: &Path) -> bool {
+        self.0.iter().any(|mount| mount.at != at && mount.at.starts_with(at))
     }
 
     /// The topmost mount that covers the root. Only an interrupted exchange of roots leaves one.
@@ -93,9 +104,10 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
     let id = number(fields.next()?)?;
     let parent = number(fields.next()?)?;
     let at = unescape(fields.nth(2)?)?;
+    let writable = fields.next()?.split(|byte| *byte == b',').all(|option| option != b"ro");
     // A dash comes after any number of optional fields.
     let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
-    Some(Mount { id, parent, at, overlay: rest.next()? == b"overlay" })
+    Some(Mount { id, parent, at, overlay: rest.next()? == b"overlay", writable })
 }
 
 /// Spaces and the like are written as a backslash and three octal digits.
