@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
     Automatic, BuildId, Deadline, History, Limits, Need, NetworkPolicy, OnExpiry, Owner, PauseKeeps,
-    RootKind, SandboxKind, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands, Status,
-    Traffic,
+    RootKind, SandboxKind, SandboxName, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands,
+    Status, Traffic,
 };
 
 use crate::admit::check_words;
@@ -21,6 +21,8 @@ use crate::{Engine, EngineError};
 pub struct NewSandbox {
     /// Validated by the engine. The time to live is `limits.lifetime_s`.
     pub spec: SandboxSpec,
+    /// Unique among the owner's sandboxes.
+    pub name: Option<SandboxName>,
     pub disk_limit_required: bool,
     pub kind: SandboxKind,
     pub metadata: BTreeMap<String, String>,
@@ -60,6 +62,7 @@ impl NewSandbox {
     pub fn new(spec: SandboxSpec) -> Self {
         Self {
             spec,
+            name: None,
             disk_limit_required: false,
             kind: SandboxKind::default(),
             metadata: BTreeMap::new(),
@@ -190,6 +193,7 @@ impl Engine {
         SandboxRecord {
             id: make.session.sandbox.clone(),
             owner: make.session.owner.clone(),
+            name: make.new.name.clone(),
             node: self.node().clone(),
             generation: 1,
             status: Status::Creating,

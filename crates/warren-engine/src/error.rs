@@ -5,7 +5,7 @@ mod wording;
 use warren_core::catalog::CatalogError;
 use warren_core::{
     Conflict, DenyReason, IsolationError, IsolationErrorKind, LayerError, NetworkError, NodeId, RunDenied,
-    SandboxId, SessionId, SessionState, SnapshotId, Status, TemplateError,
+    SandboxId, SandboxName, SessionId, SessionState, SnapshotId, Status, TemplateError,
 };
 use warren_wire::guest::{CallError, Failure};
 
@@ -103,6 +103,12 @@ pub enum EngineError {
     /// The machine stopped before it was safely on disk, or its files are not what they should be.
     #[error("{id} is damaged and cannot be used: go back to an earlier one")]
     SnapshotDamaged { id: SnapshotId },
+    /// `holder` is absent if it let go of the name meanwhile.
+    #[error("another of your sandboxes, {}, has the name `{name}`", .holder.as_ref().map_or("which just ended", SandboxId::as_str))]
+    SandboxNameTaken { name: SandboxName, holder: Option<SandboxId> },
+    /// Some of those that begin so, the newest first.
+    #[error("`{beginning}` may be {}: write more of it", list_of(.ids, *.more))]
+    AmbiguousPrefix { beginning: String, ids: Vec<SandboxId>, more: bool },
     #[error("another snapshot of {sandbox} has the name `{name}`")]
     SnapshotNameTaken { sandbox: SandboxId, name: String },
     /// `what` is `undo` or `redo`.
@@ -126,6 +132,13 @@ pub enum EngineError {
     SnapshotsUnavailable(String),
     #[error(transparent)]
     Layers(#[from] LayerError),
+}
+
+/// Ids in a sentence.
+fn list_of(ids: &[SandboxId], more: bool) -> String {
+    let listed: Vec<&str> = ids.iter().map(SandboxId::as_str).collect();
+    let listed = listed.join(" or ");
+    if more { format!("{listed}, or others") } else { listed }
 }
 
 /// An entry of the journal whose state was not kept.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use futures_util::{Stream, stream};
 use tokio::sync::watch;
+use warren_core::catalog::{Catalog, EventFilter};
 use warren_core::{Event, EventRecord, Owner};
 
 use crate::engine::closed;
@@ -48,18 +49,34 @@ impl EventLog {
     /// The owner's events after a number, the oldest first: all that happened before the call,
     /// unless the catalog cannot be written.
     pub async fn list(&self, after: u64, limit: u32) -> Result<Vec<EventRecord>, EngineError> {
+        Ok(self.find(EventFilter::default(), after, limit).await?.0)
+    }
+
+    /// The same of those that a filter lets through, and the number to go on after: that of the
+    /// last one, or of the newest of all when no more of them are wanted.
+    pub async fn find(
+        &self,
+        filter: EventFilter,
+        after: u64,
+        limit: u32,
+    ) -> Result<(Vec<EventRecord>, u64), EngineError> {
         let (engine, owner) = (&self.access.engine, self.access.owner().clone());
         engine.write_events().await;
         let limit = limit.max(1);
-        match engine.shared.events.since(&owner, after) {
-            After::Known(news, _) => {
-                let most = usize::try_from(limit).unwrap_or(usize::MAX);
-                Ok(news.iter().take(most).map(|event| event.as_ref().clone()).collect())
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (found, up_to) = match engine.shared.events.since(&owner, after) {
+            After::Known(news, up_to) => {
+                let wanted = news.iter().filter(|event| filter.includes(event));
+                (wanted.take(most).map(|event| event.as_ref().clone()).collect(), up_to)
             }
-            After::AskCatalog(_) => {
-                Ok(engine.catalog(move |catalog| catalog.events(&owner, after, limit)).await?)
+            After::AskCatalog(up_to) => {
+                let found = move |catalog: &dyn Catalog| catalog.events(&owner, &filter, after, limit);
+                (engine.catalog(found).await?, up_to)
             }
-        }
+        };
+        let last = found.last().map(|event: &EventRecord| event.number);
+        let seen = last.filter(|_| found.len() >= most).unwrap_or_else(|| up_to.max(last.unwrap_or(after)));
+        Ok((found, seen.max(after)))
     }
 
     /// The owner's events after a number, then every new one.
@@ -174,7 +191,11 @@ impl Follower {
 
     async fn read_catalog(&mut self, up_to: u64) -> Option<()> {
         let (owner, seen) = (self.owner.clone(), self.seen);
-        match self.engine.catalog(move |catalog| catalog.events(&owner, seen, LOG_PAGE)).await {
+        match self
+            .engine
+            .catalog(move |catalog| catalog.events(&owner, &EventFilter::default(), seen, LOG_PAGE))
+            .await
+        {
             Ok(found) if found.is_empty() => self.seen = self.seen.max(up_to),
             Ok(found) => self.ready.extend(found.into_iter().map(Arc::new)),
             Err(error) => {

@@ -10,8 +10,6 @@ use warren_core::{Check, CheckStatus, DiskSpace, IsolationError};
 use crate::state::Probe;
 use crate::{Engine, Mode};
 
-/// How long the answer of a backend is reused: asking takes it some milliseconds.
-const BELIEVED_MS: u64 = 30_000;
 /// How long a backend may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -27,6 +25,8 @@ pub struct Health {
     pub sandboxes: u64,
     pub max_sandboxes: u64,
     pub sessions: u64,
+    /// Commands, calls of tools and calls on files that somebody waits for, in all sandboxes.
+    pub active_tools: u64,
     pub uptime_s: u64,
     /// Errors of the engine's own making since it started.
     pub errors: u64,
@@ -73,6 +73,13 @@ impl Engine {
             sandboxes: sandboxes as u64,
             max_sandboxes: max_sandboxes as u64,
             sessions: active + detached,
+            active_tools: self
+                .shared
+                .registry
+                .all()
+                .iter()
+                .map(|cell| u64::from(cell.life().at_work()))
+                .sum(),
             uptime_s: now_ms.saturating_sub(self.shared.started_ms) / 1000,
             errors: self.shared.figures.faults(),
             mode: Some(mode),
@@ -82,7 +89,7 @@ impl Engine {
     async fn probe_backends(&self) -> Vec<Probe> {
         let now_ms = self.shared.parts.clock.boot_ms();
         if let Some((at_ms, probes)) = self.shared.probes.lock().as_ref()
-            && now_ms.saturating_sub(*at_ms) < BELIEVED_MS
+            && now_ms.saturating_sub(*at_ms) < self.shared.settings.health_ms
         {
             return probes.clone();
         }

@@ -88,7 +88,9 @@ pub use processes::{
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Sandboxes, StoppedFiles};
 pub use secrets::Secrets;
-pub use sessions::{Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions};
+pub use sessions::{
+    Abilities, Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions,
+};
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
     EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, TurnDone,

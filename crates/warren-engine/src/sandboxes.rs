@@ -1,3 +1,5 @@
+mod find;
+
 use std::sync::Arc;
 use std::time::Duration;
 

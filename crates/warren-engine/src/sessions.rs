@@ -20,21 +20,23 @@
 //! The other way round, a sandbox that ends takes its sessions along: they expire if its files
 //! stay, and can be resumed; else they are terminated.
 
+mod abilities;
 mod acquire;
 mod attach;
 mod change;
 mod fits;
 mod sweep;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use warren_core::catalog::SessionFilter;
 use warren_core::{
-    ByteSize, Event, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxRecord, SessionId, SessionRecord,
-    Timeouts,
+    ByteSize, Event, Owner, Page, PageRequest, RunLimits, SandboxId, SandboxRecord, SandboxWord, SessionId,
+    SessionRecord, Timeouts,
 };
 
+pub use self::abilities::Abilities;
 pub(crate) use self::change::not_found_or;
 use crate::{Access, Engine, EngineError, Missing, NewSandbox, Sandboxes, Session};
 
@@ -44,7 +46,7 @@ pub struct Acquire {
     pub client: String,
     pub sandbox: NewSandbox,
     /// Attach to this one if it exists and fits, unless `fresh`.
-    pub preferred: Option<SandboxId>,
+    pub preferred: Option<SandboxWord>,
     pub fresh: bool,
     pub required: Requirements,
     /// A named backend serves, or it is an error.
@@ -117,7 +119,7 @@ pub struct Acquired {
 /// A request to join a sandbox.
 #[derive(Debug, Clone)]
 pub struct Attach {
-    pub sandbox: SandboxId,
+    pub sandbox: SandboxWord,
     pub client: String,
     /// Make one of this if there is no such sandbox any more.
     pub create_if_missing: Option<NewSandbox>,
@@ -174,6 +176,18 @@ impl Sessions {
     ) -> Result<Page<SessionRecord>, EngineError> {
         let (owner, filter, page) = (self.access.owner().clone(), filter.clone(), page.clone());
         Ok(self.access.engine.catalog(move |catalog| catalog.sessions(&owner, &filter, &page)).await?)
+    }
+}
+
+impl Sessions {
+    /// How many snapshots there are of each of these sandboxes.
+    pub async fn count_snapshots(
+        &self,
+        sandboxes: Vec<SandboxId>,
+    ) -> Result<HashMap<SandboxId, u64>, EngineError> {
+        let owner = self.access.owner().clone();
+        let counted = self.access.engine.catalog(move |catalog| catalog.count_snapshots(&owner, &sandboxes));
+        Ok(counted.await?)
     }
 }
 

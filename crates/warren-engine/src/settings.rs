@@ -37,6 +37,10 @@ pub struct Settings {
     /// Which template each kind of sandbox starts from, by the name of the kind.
     pub templates: BTreeMap<String, TemplateName>,
     pub disk: DiskThresholds,
+    /// How long a call of a tool may take that says nothing of it.
+    pub tool_ms: u64,
+    /// How long the answer of a backend about itself is reused: asking takes it some milliseconds.
+    pub health_ms: u64,
     /// How often expired things are looked for.
     pub sweep_s: u64,
     /// How long records of ended sandboxes and events are kept.
@@ -110,6 +114,8 @@ impl Default for Settings {
             tiers: TierLimits::new(),
             templates: BTreeMap::new(),
             disk: DiskThresholds { warn_bytes: 5 << 30, critical_bytes: 1 << 30 },
+            tool_ms: 120_000,
+            health_ms: 30_000,
             sweep_s: 60,
             history_s: 7 * 86_400,
             chat_ttl_s: 300,

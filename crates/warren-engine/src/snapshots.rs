@@ -21,7 +21,9 @@ mod transfer;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warren_core::{Conflicts, Merge, OnExpiry, SandboxId, SessionId, SessionRecord, SnapshotId, Space};
+use warren_core::{
+    Conflicts, LeaveOut, Merge, OnExpiry, SandboxId, SandboxName, SessionId, SessionRecord, SnapshotId, Space,
+};
 
 use crate::Access;
 
@@ -70,6 +72,8 @@ pub enum Point {
 pub struct ForkOrder {
     /// 1 to 100.
     pub count: u32,
+    /// For a single one. The original's name stays the original's.
+    pub name: Option<SandboxName>,
     /// The client's name for who uses them.
     pub client: String,
     /// Absent: what the original has.
@@ -90,6 +94,8 @@ pub struct PromoteOrder {
     pub conflicts: Conflicts,
     /// Also if work is going on in the other sandbox; it is ended.
     pub force: bool,
+    /// Changes of the fork that are not taken.
+    pub leave_out: LeaveOut,
 }
 
 /// The result of a merge.
@@ -114,7 +120,7 @@ pub enum ExportOrder {
     /// The files below a directory, as a tar file.
     Tar { below: PathBuf },
     /// The changes since an earlier state, as a patch for git.
-    Patch { since: Point, below: PathBuf },
+    Patch { since: Point, below: PathBuf, leave_out: LeaveOut },
     /// The snapshot with all that came before it, for another Warren.
     History,
 }

@@ -33,8 +33,6 @@ use crate::ports::{blocking, finished};
 use crate::shown::cut;
 use crate::{Engine, EngineError, Sandbox};
 
-/// How long a call may take that says nothing of it.
-const TIMEOUT_MS: u64 = 120_000;
 /// The longest that a call can be given.
 const MOST_TIMEOUT_MS: u64 = 86_400_000;
 /// Text that is answered unless more is asked for.
@@ -124,7 +122,7 @@ impl Sandbox {
         let tool = Tool::named(&call.tool)?;
         let order = tool.parse(&call.params)?;
         once::check_id(&call)?;
-        let terms = Terms::of(&call.resources, order.timeout_ms())?;
+        let terms = Terms::of(&call.resources, order.timeout_ms(), self.engine.shared.settings.tool_ms)?;
         let record = self.record().await?;
         let sandbox = self.clone();
         finished(async move {
@@ -220,7 +218,7 @@ struct Terms {
 
 impl Terms {
     /// `asked_ms` is what the parameters say: no more than the caller grants.
-    fn of(resources: &ToolResources, asked_ms: Option<u64>) -> Result<Self, EngineError> {
+    fn of(resources: &ToolResources, asked_ms: Option<u64>, usual_ms: u64) -> Result<Self, EngineError> {
         let within = |field: Field, value: Option<u64>, least: u64, most: u64| match value {
             Some(value) if !(least..=most).contains(&value) => {
                 Err(EngineError::invalid(field, Wording::Quoted(format!("is from {least} to {most}"))))
@@ -232,7 +230,7 @@ impl Terms {
         within(Field::ToolMemory, resources.memory_bytes, LEAST_MEMORY_BYTES, u64::MAX)?;
         let timeout_ms = match (asked_ms, granted_ms) {
             (Some(asked), Some(granted)) => asked.min(granted),
-            (asked, granted) => asked.or(granted).unwrap_or(TIMEOUT_MS),
+            (asked, granted) => asked.or(granted).unwrap_or(usual_ms),
         };
         let most_output = usize::try_from(most.unwrap_or(OUTPUT_BYTES)).unwrap_or(usize::MAX);
         Ok(Self { timeout_ms, most_output })

@@ -51,7 +51,12 @@ impl Door {
         EngineError::SandboxEnded { id: self.id.clone(), detail: detail.to_owned() }
     }
 
-    /// A backend promises to answer at once. No thread that serves requests relies on that.
+    async fn dial_once(&self) -> Result<OwnedFd, IsolationError> {
+        let port = &self.cell.backend.port;
+        if port.dials_at_once() { port.dial(&self.id) } else { self.ask(|port, id| port.dial(id)).await }
+    }
+
+    /// Asks the backend on one of its threads.
     async fn ask<R: Send + 'static>(
         &self,
         question: impl FnOnce(&dyn Isolation, &SandboxId) -> R + Send + 'static,
@@ -84,7 +89,7 @@ impl Dial for Door {
             let deadline = Instant::now() + QUEUE_PATIENCE;
             let mut wait = FIRST_WAIT;
             loop {
-                match self.ask(|port, id| port.dial(id)).await {
+                match self.dial_once().await {
                     Ok(stream) => return nonblocking(stream.into(), &self.id),
                     Err(error) if error.kind == IsolationErrorKind::Busy && Instant::now() < deadline => {
                         sleep(wait).await;

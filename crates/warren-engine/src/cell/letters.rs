@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use warren_core::{
-    JournalEntry, LayerId, OnExpiry, Pulse, Request, SandboxId, SandboxRecord, SessionId, SnapshotId,
-    SnapshotReason, SnapshotRecord,
+    JournalEntry, LayerId, OnExpiry, Pulse, Request, SandboxId, SandboxName, SandboxRecord, SessionId,
+    SnapshotId, SnapshotReason, SnapshotRecord,
 };
 
 use super::network::NetworkChange;
@@ -58,6 +58,8 @@ pub(crate) enum Task {
 /// Changes to an existing sandbox. `None` leaves a value as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
+    /// `Some(None)` takes the name away.
+    pub name: Option<Option<SandboxName>>,
     pub labels: Option<BTreeMap<String, String>>,
     pub metadata: Option<BTreeMap<String, String>>,
     /// Time to live, counted from now.

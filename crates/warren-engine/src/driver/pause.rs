@@ -146,6 +146,9 @@ impl Driver {
             return Ok(());
         }
         self.write(Durability::Disk, |record| {
+            if let Some(name) = patch.name {
+                record.name = name;
+            }
             if let Some(labels) = patch.labels {
                 record.spec.labels = labels;
             }

@@ -145,7 +145,7 @@ impl Driver {
             let new = NewRecords { sandbox: sandbox.clone(), session, idempotency };
             engine.shared.parts.catalog.insert(new).map_err(|error| match error {
                 InsertError::Repeated(earlier) => MakeError::Repeated(earlier),
-                InsertError::Catalog(error) => MakeError::Engine(error.into()),
+                InsertError::Catalog(error) => MakeError::Engine(engine.refused(&sandbox, error)),
             })?;
             (engine.shared.parts.passed)(EngineStep::CreateRecorded);
             Ok::<_, MakeError>((sandbox, request))

@@ -8,7 +8,7 @@
 //! here: a start, which writes it on the thread that can still undo the start, and an end, which is
 //! written until that succeeds ([`super::unfinished`]).
 
-use warren_core::catalog::Durability;
+use warren_core::catalog::{Catalog, Durability};
 use warren_core::{Activity, Event, Request, SandboxRecord, Status, Step, Verdict, decide};
 
 use super::Driver;
@@ -72,10 +72,12 @@ impl Driver {
     }
 
     async fn store(&mut self, next: SandboxRecord, durability: Durability) -> Result<(), EngineError> {
-        let written = self
-            .engine
-            .catalog(move |catalog| catalog.update_sandbox(&next, durability).map(|()| next))
-            .await?;
+        let engine = self.engine.inner();
+        let write = move |catalog: &dyn Catalog| match catalog.update_sandbox(&next, durability) {
+            Ok(()) => Ok(next),
+            Err(error) => Err(engine.refused(&next, error)),
+        };
+        let written = self.engine.catalog(write).await?;
         self.show(written);
         Ok(())
     }

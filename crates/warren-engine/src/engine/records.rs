@@ -27,6 +27,17 @@ impl Engine {
         found.ok_or_else(|| EngineError::sandbox_not_found(id))
     }
 
+    /// The catalog's refusal to write a record; where its name is taken, with the holder. Blocks.
+    pub(crate) fn refused(&self, record: &SandboxRecord, error: CatalogError) -> EngineError {
+        match &record.name {
+            Some(name) if error.kind == CatalogErrorKind::NameTaken => {
+                let holder = self.shared.parts.catalog.sandbox_named(&record.owner, name).ok().flatten();
+                EngineError::SandboxNameTaken { name: name.clone(), holder }
+            }
+            _ => error.into(),
+        }
+    }
+
     pub(crate) fn draw_layer(&self) -> LayerId {
         LayerId::from_random(self.shared.parts.random.bits())
     }

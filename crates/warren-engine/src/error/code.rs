@@ -5,7 +5,7 @@ use warren_core::{
     DenyReason, ErrorCode, IsolationError, IsolationErrorKind, LayerError, LayerErrorKind, NetworkError,
     NetworkErrorKind, SandboxId, error_chain,
 };
-use warren_wire::guest::FailureCode;
+use warren_wire::guest::{Failure, FailureCode, FailureReason};
 
 use super::{EngineError, Missing};
 
@@ -29,7 +29,7 @@ impl EngineError {
             Self::SandboxEnded { .. } => ErrorCode::SandboxEnded,
             Self::TimedOut { .. } => ErrorCode::TimedOut,
             Self::NotWoken { source, .. } => source.code(),
-            Self::Refused(failure) => of_agent(failure.code),
+            Self::Refused(failure) => of_agent(failure),
             Self::Agent { .. } => ErrorCode::AgentUnreachable,
             Self::StartFailed { source, .. } => source.kind.code_of_start(),
             Self::Network { source, .. } => source.kind.code(),
@@ -38,6 +38,8 @@ impl EngineError {
             Self::Catalog(source) => source.kind.code(),
             Self::OtherNode { .. } => ErrorCode::OtherNode,
             Self::SnapshotDamaged { .. } => ErrorCode::SnapshotDamaged,
+            Self::SandboxNameTaken { .. } => ErrorCode::SandboxNameTaken,
+            Self::AmbiguousPrefix { .. } => ErrorCode::AmbiguousPrefix,
             Self::SnapshotNameTaken { .. } => ErrorCode::SnapshotNameTaken,
             Self::NothingToUndo { .. } => ErrorCode::NothingToUndo,
             Self::HistoryNotKept { .. } => ErrorCode::HistoryNotKept,
@@ -96,8 +98,9 @@ impl Missing {
     }
 }
 
-fn of_agent(code: FailureCode) -> ErrorCode {
-    match code {
+fn of_agent(failure: &Failure) -> ErrorCode {
+    match failure.code {
+        _ if failure.reason == Some(FailureReason::TooLarge) => ErrorCode::CommandTooLarge,
         FailureCode::Invalid => ErrorCode::InvalidValue,
         FailureCode::Unsupported => ErrorCode::Unsupported,
         FailureCode::NotFound => ErrorCode::PathNotFound,

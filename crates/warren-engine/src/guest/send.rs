@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes};
 use tokio::io::AsyncWrite;
 use tokio::net::unix::OwnedWriteHalf;
-use warren_wire::guest::{CHUNK, CallError, Frame, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
+use warren_wire::guest::{CHUNK, CallError, Failure, Frame, FrameKind, HEADER_BYTES, MAX_PAYLOAD};
 
 /// Sends frames to the agent, without copying their payloads. A send that is given up half-way is
 /// finished by the next one, so the stream is never cut in the middle of a frame.
@@ -48,7 +48,7 @@ impl Sender {
 
     async fn send(&mut self, kind: FrameKind, payload: Bytes) -> Result<(), CallError> {
         if payload.len() > MAX_PAYLOAD {
-            return Err(CallError::Unexpected("a request larger than a frame"));
+            return Err(CallError::Failed(Failure::too_large(payload.len(), MAX_PAYLOAD)));
         }
         poll_fn(|context| self.poll_flush(context)).await?;
         self.begin(kind, payload);

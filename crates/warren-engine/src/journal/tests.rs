@@ -367,6 +367,7 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
     let world = World::new();
     let (engine, id) = world.begin().await;
     let order = crate::ForkOrder {
+        name: None,
         count: 1,
         client: "tests".to_owned(),
         lifetime_s: None,
@@ -379,6 +380,7 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
         apply,
         conflicts: warren_core::Conflicts::Refuse,
         force: false,
+        leave_out: warren_core::LeaveOut::default(),
     };
     world.exec(&engine, &id, "write /tmp/a one").await;
     let fork = engine

@@ -19,6 +19,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
     SandboxRecord {
         id: id(number),
         owner: Owner::first(),
+        name: None,
         node: sample_node(),
         generation: 1,
         status,

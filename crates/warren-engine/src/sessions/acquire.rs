@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use warren_core::catalog::Idempotency;
 use warren_core::{
     Deadline, Owner, OwnerBond, Provision, RunLimits, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
-    SessionId, SessionRecord, SessionState, Status, Timeouts,
+    SandboxWord, SessionId, SessionRecord, SessionState, Status, Timeouts,
 };
 
 use super::attach::Usable;
@@ -55,15 +55,46 @@ impl Sessions {
         }
         let mut against = Vec::new();
         if let Some(preferred) = request.preferred.clone().filter(|_| !request.fresh) {
-            match engine.fitting(owner, &preferred, &request).await? {
+            match self.fitting(&preferred, &request).await? {
                 Ok(sandbox) => return engine.join(owner, sandbox, terms, request.idempotency).await,
                 Err(reason) => against.push((preferred.to_string(), reason)),
             }
         }
         let new = engine.fitting_spec(request.sandbox, &request.required).await?;
-        let Acquire { backend, idempotency, background, .. } = request;
+        let Acquire { backend, idempotency, background, required, .. } = request;
+        if background && !required.readable.is_empty() {
+            let message =
+                "it is known only once the sandbox is there: leave out `background`, which waits for none";
+            return Err(EngineError::invalid(Field::RequiredReadable, message));
+        }
         let made = engine.make_fresh(owner, new, terms, Fresh { backend, idempotency, background }).await;
-        made.map_err(|error| with_reasons(error, against))
+        let made = made.map_err(|error| with_reasons(error, against))?;
+        engine.with_readable(owner, made, &required).await
+    }
+
+    /// The preferred sandbox if it can be used for this, else why not.
+    async fn fitting(
+        &self,
+        word: &SandboxWord,
+        request: &Acquire,
+    ) -> Result<Result<SandboxRecord, String>, EngineError> {
+        let sandbox = match self.usable(word).await? {
+            Usable::Yes(sandbox) => sandbox,
+            Usable::Unknown => return Ok(Err("there is no such sandbox".to_owned())),
+            Usable::Over(sandbox) => return Ok(Err(super::ended(&sandbox))),
+        };
+        if let Some(backend) = request.backend.as_ref().filter(|name| **name != sandbox.backend) {
+            return Ok(Err(format!("it runs on `{}` and not on `{backend}`", sandbox.backend)));
+        }
+        let (engine, owner) = (&self.access.engine, self.access.owner());
+        let mut unmet = match request.required.unmet_by(&sandbox.spec) {
+            Some(reason) => Some(reason),
+            None => engine.unwritable(&request.required, &sandbox.spec).await?,
+        };
+        if unmet.is_none() {
+            unmet = engine.unreadable(owner, &sandbox.id, &request.required).await?;
+        }
+        Ok(unmet.map_or(Ok(*sandbox), Err))
     }
 }
 
@@ -144,28 +175,6 @@ impl Engine {
             detached_until: None,
             thinking_until: None,
         }
-    }
-
-    /// The preferred sandbox if it can be used for this, else why not.
-    async fn fitting(
-        &self,
-        owner: &Owner,
-        id: &SandboxId,
-        request: &Acquire,
-    ) -> Result<Result<SandboxRecord, String>, EngineError> {
-        let sandbox = match self.usable(owner, id).await? {
-            Usable::Yes(sandbox) => sandbox,
-            Usable::Unknown => return Ok(Err("there is no such sandbox".to_owned())),
-            Usable::Over(sandbox) => return Ok(Err(super::ended(&sandbox))),
-        };
-        if let Some(backend) = request.backend.as_ref().filter(|name| **name != sandbox.backend) {
-            return Ok(Err(format!("it runs on `{}` and not on `{backend}`", sandbox.backend)));
-        }
-        let unmet = match request.required.unmet_by(&sandbox.spec) {
-            Some(reason) => Some(reason),
-            None => self.unwritable(&request.required, &sandbox.spec).await?,
-        };
-        Ok(unmet.map_or(Ok(*sandbox), Err))
     }
 
     async fn fitting_spec(

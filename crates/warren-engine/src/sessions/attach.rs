@@ -1,5 +1,5 @@
 use warren_core::catalog::InsertError;
-use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, Status};
+use warren_core::{Event, Owner, Provision, SandboxId, SandboxRecord, SandboxWord, Status};
 
 use super::acquire::{Fresh, Terms};
 use crate::ports::finished;
@@ -11,7 +11,7 @@ pub(super) enum Usable {
     Yes(Box<SandboxRecord>),
     /// It ended for good, or is about to end.
     Over(Box<SandboxRecord>),
-    /// There is none of that id, or it is another owner's.
+    /// There is none that the word means, or it is another owner's.
     Unknown,
 }
 
@@ -23,7 +23,7 @@ impl Sessions {
         let (engine, owner) = (&self.access.engine, self.access.owner());
         engine.may_change()?;
         let terms = Terms::plain(request.client, request.timeouts, &engine.shared.settings)?;
-        match (engine.usable(owner, &request.sandbox).await?, request.create_if_missing) {
+        match (self.usable(&request.sandbox).await?, request.create_if_missing) {
             (Usable::Yes(sandbox), _) => engine.join(owner, *sandbox, terms, None).await,
             (Usable::Over(_) | Usable::Unknown, Some(new)) => {
                 engine.make_fresh(owner, new, terms, Fresh::default()).await
@@ -34,16 +34,19 @@ impl Sessions {
             (Usable::Unknown, None) => Err(EngineError::sandbox_not_found(&request.sandbox)),
         }
     }
-}
 
-impl Engine {
-    pub(super) async fn usable(&self, owner: &Owner, id: &SandboxId) -> Result<Usable, EngineError> {
-        let sandbox = match self.made(owner, id).await {
+    pub(super) async fn usable(&self, word: &SandboxWord) -> Result<Usable, EngineError> {
+        let (engine, owner) = (&self.access.engine, self.access.owner());
+        let made = match self.access.resolve(word).await {
+            Ok(id) => engine.made(owner, &id).await,
+            Err(error) => Err(error),
+        };
+        let sandbox = match made {
             Ok(sandbox) => Box::new(sandbox),
             Err(EngineError::NotFound { .. }) => return Ok(Usable::Unknown),
             Err(error) => return Err(error),
         };
-        self.check_node(id, &sandbox.node)?;
+        engine.check_node(&sandbox.id, &sandbox.node)?;
         Ok(match sandbox.status {
             Status::Creating | Status::Ready | Status::Paused => Usable::Yes(sandbox),
             Status::Stopping => Usable::Over(sandbox),
@@ -51,7 +54,9 @@ impl Engine {
             Status::Stopped | Status::Failed => Usable::Over(sandbox),
         })
     }
+}
 
+impl Engine {
     /// Adds a session to a sandbox that can take one, and makes the sandbox run.
     pub(super) async fn join(
         &self,

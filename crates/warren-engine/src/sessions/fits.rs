@@ -8,7 +8,7 @@ use crate::error::Field;
 use crate::{EngineError, Requirements};
 
 /// The sandbox's own system directories: readable, and never anybody's to write.
-const SYSTEM: [&str; 2] = ["/proc", "/sys"];
+pub(super) const SYSTEM: [&str; 2] = ["/proc", "/sys"];
 
 impl Requirements {
     /// Refuses requirements that no sandbox can meet.
@@ -71,6 +71,11 @@ impl Requirements {
         let closed = self.writable.iter().find(|path| access(path, root, mounts) == MountAccess::ReadOnly)?;
         Some(format!("`{}` cannot be written in it", closed.display()))
     }
+}
+
+/// Why a path that must be readable is not.
+pub(super) fn unreadable(path: &Path, why: &str) -> String {
+    format!("`{}` cannot be read in it: {why}", path.display())
 }
 
 fn is_plain(path: &Path) -> bool {

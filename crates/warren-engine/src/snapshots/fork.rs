@@ -15,6 +15,9 @@ impl Snapshots {
     pub async fn fork(&self, from: &Point, order: ForkOrder) -> Result<Vec<Acquired>, EngineError> {
         self.access.engine.may_change()?;
         check_range(Field::ForkCount, order.count.into(), MOST_FORKS)?;
+        if order.name.is_some() && order.count > 1 {
+            return Err(EngineError::reason(Field::SandboxName, "one fork can have it, and not several"));
+        }
         finished(self.clone().fork_now(from.clone(), order)).await
     }
 
@@ -87,6 +90,7 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
     spec.network = original.map_or(&snapshot.spec, |original| &original.spec).network.inherited();
     NewSandbox {
         spec,
+        name: order.name.clone(),
         disk_limit_required: snapshot.disk_limit_required,
         kind: snapshot.kind,
         metadata: order.metadata.clone(),

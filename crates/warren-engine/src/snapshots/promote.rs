@@ -91,7 +91,7 @@ impl Engine {
         place: Place,
     ) -> Result<Joined, EngineError> {
         let (engine, owner, into) = (self.inner(), owner.clone(), into.clone());
-        let (apply, conflicts) = (order.apply, order.conflicts);
+        let (apply, conflicts, leave_out) = (order.apply, order.conflicts, order.leave_out.clone());
         heavy::at(place, move || {
             let (base, _base_pin) = engine.common_ancestor(&owner, &ours, &theirs)?;
             let root = engine.root_below(&ours)?;
@@ -102,7 +102,8 @@ impl Engine {
                 created_unix_ms: parts.clock.unix_ms(),
             };
             let _pin = engine.shared.keep.pin(std::slice::from_ref(&layer.id));
-            let order = MergeOrder { base: &base.stack, ours: &ours.stack, theirs: &theirs.stack, conflicts };
+            let (base, leave_out) = (&base.stack, &leave_out);
+            let order = MergeOrder { base, ours: &ours.stack, theirs: &theirs.stack, conflicts, leave_out };
             let merge = parts.layers.merge(&root, &order, apply.then_some(&layer))?;
             if !merge.made {
                 return Ok(Joined { merge, snapshot: None });

@@ -111,12 +111,9 @@ impl Engine {
             (ExportOrder::Tar { below }, _) => {
                 layers.export(&root, &Export::Tar { stack: &state.stack, below }, to)?;
             }
-            (ExportOrder::Patch { below, .. }, Some(since)) => {
-                let patch = Export::Patch { from: &since.stack, to: &state.stack, below };
-                layers.export(&root, &patch, to)?;
-            }
-            (ExportOrder::Patch { below, .. }, None) => {
-                let patch = Export::Patch { from: &state.stack, to: &state.stack, below };
+            (ExportOrder::Patch { below, leave_out, .. }, since) => {
+                let from = since.map_or(&state.stack, |since| &since.stack);
+                let patch = Export::Patch { from, to: &state.stack, below, leave_out: &leave_out };
                 layers.export(&root, &patch, to)?;
             }
             (ExportOrder::History, _) => {

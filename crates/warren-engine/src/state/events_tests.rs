@@ -1,4 +1,4 @@
-use warren_core::catalog::{CatalogErrorKind, EventLog as _};
+use warren_core::catalog::{CatalogErrorKind, EventFilter, EventLog as _};
 use warren_testkit::MemoryCatalog;
 
 use super::*;
@@ -31,7 +31,7 @@ fn each_owner_sees_its_own_events_in_order_once_they_are_numbered() {
     assert_eq!(numbers(events.since(&owner("a"), 0)), [1, 3]);
     assert_eq!(numbers(events.since(&owner("a"), 1)), [3]);
     assert_eq!(numbers(events.since(&owner("b"), 2)), [] as [u64; 0]);
-    assert_eq!(catalog.events(&owner("a"), 0, 10).unwrap().len(), 2);
+    assert_eq!(catalog.events(&owner("a"), &EventFilter::default(), 0, 10).unwrap().len(), 2);
 }
 
 #[test]
@@ -91,8 +91,12 @@ fn two_engines_on_one_catalog_give_each_number_once_and_leave_no_gap() {
             events.write(&catalog).unwrap();
         }
     }
-    let all: Vec<u64> =
-        catalog.events(&owner("a"), 0, 10).unwrap().iter().map(|event| event.number).collect();
+    let all: Vec<u64> = catalog
+        .events(&owner("a"), &EventFilter::default(), 0, 10)
+        .unwrap()
+        .iter()
+        .map(|event| event.number)
+        .collect();
     assert_eq!(all, [1, 2, 3, 4, 5, 6]);
     assert_eq!(one.since(&owner("a"), 3), After::AskCatalog(5), "4 is the other's");
     assert_eq!(numbers(one.since(&owner("a"), 4)), [5]);

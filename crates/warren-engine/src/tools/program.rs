@@ -46,7 +46,7 @@ fn schema(name: &str, what: &str) -> Value {
             name: { "type": "string", "minLength": 1, "description": what },
             "timeout_ms": {
                 "type": "integer", "minimum": 1, "maximum": MOST_TIMEOUT_MS,
-                "description": "After this long it is killed with all it started. 120000 if absent."
+                "description": "After this long it is killed with all it started. If absent, as the server is configured: 120000 by itself."
             },
             "cwd": {
                 "type": "string", "minLength": 1,

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use warren_core::{Automatic, SandboxId, SnapshotId, Status};
-use warren_engine::{Engine, EngineError, EngineStep, Point, StoppedFiles};
+use warren_engine::{Engine, EngineError, EngineStep, Patch, Point, StoppedFiles};
 
 use crate::doom::{Doom, End};
+use crate::names::assert_names_hold;
 use crate::support::*;
 use crate::travel::{forks, layers};
 
@@ -75,9 +76,15 @@ async fn work(engine: &Engine, promises: &Promises, id: &SandboxId) -> Result<()
 /// Every kind of change of a sandbox's life, one after the other.
 async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
     let me = owner();
-    let first = engine.of(&me).sessions().acquire(acquire()).await?;
+    // Another process may have begun the same tour.
+    let name = format!("web-{}", all_sandboxes(engine, &me).await.len());
+    let mut named = acquire();
+    named.sandbox.name = name.parse().ok();
+    let first = engine.of(&me).sessions().acquire(named).await?;
     let id = &first.sandbox.id;
     work(engine, promises, id).await?;
+    let other = Patch { name: Some(format!("{name}-b").parse().ok()), ..Patch::default() };
+    engine.of(&me).sandbox(id).update(other).await?;
     engine.of(&me).sandbox(id).pause().await?;
     engine.of(&me).sandbox(id).resume().await?;
     world.fall_idle(engine).await;
@@ -174,6 +181,7 @@ fn recover(world: &World, promises: &Promises, end: End) {
             let text = output(&engine, &id, "read /root/work").await;
             assert!(texts.contains(&text), "{end:?}: {id} holds {text} and not {texts:?}");
         }
+        assert_names_hold(&engine).await;
         engine.sweep().await;
         let snapshots = promises.snapshots.lock().unwrap().clone();
         for (id, text) in snapshots {

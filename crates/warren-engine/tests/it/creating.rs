@@ -251,7 +251,7 @@ async fn a_preferred_sandbox_is_joined_if_it_fits() {
     let mut without = acquire();
     without.sandbox.spec.network = NetworkPolicy::none();
     let made = engine.of(&owner()).sessions().acquire(without).await.unwrap();
-    let prefer = || Acquire { preferred: Some(made.sandbox.id.clone()), fresh: false, ..acquire() };
+    let prefer = || Acquire { preferred: Some(made.sandbox.id.clone().into()), fresh: false, ..acquire() };
     let joined = engine.of(&owner()).sessions().acquire(prefer()).await.unwrap();
     assert!(!joined.fresh);
     assert_eq!(joined.sandbox.id, made.sandbox.id);

@@ -1,5 +1,6 @@
 use futures_util::StreamExt;
 use std::time::Duration;
+use warren_core::catalog::EventFilter;
 use warren_core::{Event, EventRecord, PausedBy};
 use warren_engine::{Engine, ShutdownPolicy, StoppedFiles};
 
@@ -153,7 +154,7 @@ async fn what_a_follower_sees_is_in_the_catalog_by_then() {
         output(&engine, &id, "true").await;
         for _ in 0..2 {
             let seen = tokio::time::timeout(PATIENCE, follower.next()).await.unwrap().unwrap();
-            let kept = world.catalog.events(&owner(), seen.number - 1, 1).unwrap();
+            let kept = world.catalog.events(&owner(), &EventFilter::default(), seen.number - 1, 1).unwrap();
             assert_eq!(kept, [seen], "{round}");
         }
     }

@@ -175,6 +175,7 @@ async fn what_a_face_remembers_stays_with_a_sandbox_and_its_forks() {
         engine.of(&owner()).sessions().acquire(Acquire { sandbox: new, ..acquire() }).await.unwrap().sandbox;
     assert_eq!(made.annotations, notes("one"));
     let order = ForkOrder {
+        name: None,
         count: 1,
         client: "tester".to_owned(),
         lifetime_s: None,

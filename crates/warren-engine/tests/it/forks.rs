@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use warren_core::Field;
 use warren_core::{
-    Automatic, ChangeKind, Conflicts, DiffOptions, Event, IsolationErrorKind, OnExpiry, SandboxId,
+    Automatic, ChangeKind, Conflicts, DiffOptions, Event, IsolationErrorKind, LeaveOut, OnExpiry, SandboxId,
     SessionState, SnapshotReason, Status, TextDiff,
 };
 use warren_engine::{Engine, EngineError, Point, PromoteOrder, StoppedFiles};
@@ -27,7 +27,7 @@ async fn fork_one(engine: &Engine, id: &SandboxId) -> SandboxId {
 }
 
 fn promotion(apply: bool, conflicts: Conflicts) -> PromoteOrder {
-    PromoteOrder { into: None, apply, conflicts, force: false }
+    PromoteOrder { into: None, apply, conflicts, force: false, leave_out: LeaveOut::default() }
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod in_flight;
 mod keeping;
 mod lifecycle;
 mod model;
+mod names;
 mod networks;
 mod nodes;
 mod operations;

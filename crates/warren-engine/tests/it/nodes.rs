@@ -31,6 +31,11 @@ async fn elsewhere() -> Elsewhere {
     let acquired = make(&engine).await;
     output(&engine, &acquired.sandbox.id, "write /root/work one").await;
     let snapshot = snap(&engine, &acquired.sandbox.id).await.snapshot;
+    // Afterwards its node no longer writes to the row by itself.
+    eventually("it is on disk", async || {
+        engine.of(&owner()).snapshots().get(&snapshot.id).await.unwrap().durable
+    })
+    .await;
     let snapshot = SnapshotRecord { durable: false, ..snapshot };
     world.catalog.update_snapshot(&snapshot, Durability::Process).unwrap();
     Elsewhere { world, engine, acquired, snapshot }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use warren_core::catalog::{SandboxFilter, SessionFilter, SnapshotFilter};
 use warren_core::network::GrantEffect;
-use warren_core::{Conflicts, DiffOptions, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId};
+use warren_core::{
+    Conflicts, DiffOptions, LeaveOut, NetworkPolicy, PageRequest, SandboxId, SessionId, SnapshotId,
+};
 use warren_engine::{
     Acquire, Attach, Engine, EngineError, ExportOrder, Patch, Point, PromoteOrder, Release, StoppedFiles,
     TakeSnapshot, ToolCall, ToolResources,
@@ -39,7 +41,8 @@ fn nothing() -> SnapshotId {
 }
 
 fn promotion() -> PromoteOrder {
-    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Theirs, force: true }
+    let leave_out = LeaveOut::default();
+    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Theirs, force: true, leave_out }
 }
 
 fn tool() -> ToolCall {
@@ -248,7 +251,7 @@ async fn lists_and_events_hold_the_owners_things_only() {
     let request = Attach { create_if_missing: Some(new_sandbox()), ..attach(&made.sandbox.id) };
     let theirs = engine.of(&stranger()).sessions().attach(request).await.unwrap();
     assert!(theirs.fresh && theirs.sandbox.id != made.sandbox.id);
-    let request = Acquire { preferred: Some(made.sandbox.id.clone()), fresh: false, ..acquire() };
+    let request = Acquire { preferred: Some(made.sandbox.id.clone().into()), fresh: false, ..acquire() };
     let theirs = engine.of(&stranger()).sessions().acquire(request).await.unwrap();
     assert!(theirs.fresh && theirs.sandbox.id != made.sandbox.id);
 }

@@ -142,7 +142,12 @@ pub(crate) fn acquire() -> Acquire {
 }
 
 pub(crate) fn attach(id: &SandboxId) -> Attach {
-    Attach { sandbox: id.clone(), client: "second".to_owned(), create_if_missing: None, timeouts: None }
+    Attach {
+        sandbox: id.clone().into(),
+        client: "second".to_owned(),
+        create_if_missing: None,
+        timeouts: None,
+    }
 }
 
 pub(crate) async fn make(engine: &Engine) -> Acquired {

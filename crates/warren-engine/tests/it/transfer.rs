@@ -3,7 +3,9 @@
 use std::io::Read;
 
 use warren_core::Field;
-use warren_core::{Automatic, ImportFormat, LayerErrorKind, SandboxId, SnapshotReason, TemplateErrorKind};
+use warren_core::{
+    Automatic, ImportFormat, LayerErrorKind, LeaveOut, SandboxId, SnapshotReason, TemplateErrorKind,
+};
 use warren_engine::{Engine, EngineError, ExportOrder, Point};
 
 use crate::support::*;
@@ -101,7 +103,7 @@ async fn a_patch_tells_what_changed_since() {
     let (_, engine, id) = quiet().await;
     let since = Point::Snapshot(write_and_snap(&engine, &id, "one").await);
     output(&engine, &id, "write /root/work two").await;
-    let order = ExportOrder::Patch { since, below: "/root".into() };
+    let order = ExportOrder::Patch { since, below: "/root".into(), leave_out: LeaveOut::default() };
     let patch = exported(&engine, &Point::Sandbox(id), order).await.unwrap();
     assert!(String::from_utf8_lossy(&patch).contains("two"), "{}", String::from_utf8_lossy(&patch));
 }

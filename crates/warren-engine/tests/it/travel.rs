@@ -35,6 +35,7 @@ pub(crate) async fn work(engine: &Engine, id: &SandboxId) -> String {
 
 pub(crate) fn forks(count: u32) -> ForkOrder {
     ForkOrder {
+        name: None,
         count,
         client: "forker".to_owned(),
         lifetime_s: None,

@@ -9,7 +9,12 @@ use super::*;
 use crate::{Attach, Expected, StoppedFiles};
 
 fn attach(id: &SandboxId) -> Attach {
-    Attach { sandbox: id.clone(), client: "second".to_owned(), create_if_missing: None, timeouts: None }
+    Attach {
+        sandbox: id.clone().into(),
+        client: "second".to_owned(),
+        create_if_missing: None,
+        timeouts: None,
+    }
 }
 
 fn promised(fingerprint: &str) -> Acquire {
@@ -40,7 +45,7 @@ async fn a_preferred_sandbox_is_joined_and_made_to_run() {
             1 => drop(bench.engine.of(&owner()).sandbox(id).pause().await.unwrap()),
             _ => drop(bench.engine.of(&owner()).sandbox(id).stop(StoppedFiles::Keep).await.unwrap()),
         }
-        let wish = Acquire { preferred: Some(id.clone()), ..request() };
+        let wish = Acquire { preferred: Some(id.clone().into()), ..request() };
         let again = bench.engine.of(&owner()).sessions().acquire(wish).await.unwrap();
         assert_eq!((&again.sandbox.id, again.fresh), (id, false));
         assert_eq!(again.sandbox.status, Status::Ready);
@@ -57,11 +62,11 @@ async fn a_preferred_sandbox_that_does_not_do_makes_room_for_a_fresh_one() {
     bench.engine.of(&owner()).session(&gone.session.id).terminate().await.unwrap();
     let labels = BTreeMap::from([("team".to_owned(), "red".to_owned())]);
     let wishes = [
-        Acquire { preferred: Some(first.sandbox.id.clone()), fresh: true, ..request() },
-        Acquire { preferred: Some(gone.sandbox.id.clone()), ..request() },
-        Acquire { preferred: Some(SandboxId::from_random([9; 16])), ..request() },
+        Acquire { preferred: Some(first.sandbox.id.clone().into()), fresh: true, ..request() },
+        Acquire { preferred: Some(gone.sandbox.id.clone().into()), ..request() },
+        Acquire { preferred: Some(SandboxId::from_random([9; 16]).into()), ..request() },
         Acquire {
-            preferred: Some(first.sandbox.id.clone()),
+            preferred: Some(first.sandbox.id.clone().into()),
             required: Requirements { labels: labels.clone(), ..Requirements::default() },
             ..request()
         },
@@ -71,7 +76,7 @@ async fn a_preferred_sandbox_that_does_not_do_makes_room_for_a_fresh_one() {
         assert!(other.fresh);
         assert_ne!(other.sandbox.id, first.sandbox.id);
     }
-    let wish = Acquire { preferred: Some(first.sandbox.id.clone()), ..request() };
+    let wish = Acquire { preferred: Some(first.sandbox.id.clone().into()), ..request() };
     let foreign = bench.engine.of(&stranger()).sessions().acquire(wish).await.unwrap();
     assert!(foreign.fresh);
     assert_ne!(foreign.sandbox.id, first.sandbox.id);
@@ -82,7 +87,7 @@ async fn a_search_that_finds_nothing_says_why_for_each_candidate() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
     let wish = Acquire {
-        preferred: Some(first.sandbox.id.clone()),
+        preferred: Some(first.sandbox.id.clone().into()),
         backend: Some("elsewhere".to_owned()),
         ..request()
     };
@@ -198,7 +203,7 @@ async fn requests_with_one_key_at_once_make_one_sandbox() {
 async fn a_repeated_request_for_a_preferred_sandbox_adds_no_second_session() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
-    let wish = Acquire { preferred: Some(first.sandbox.id.clone()), ..promised("a") };
+    let wish = Acquire { preferred: Some(first.sandbox.id.clone().into()), ..promised("a") };
     let joined = bench.engine.of(&owner()).sessions().acquire(wish.clone()).await.unwrap();
     let again = bench.engine.of(&owner()).sessions().acquire(wish).await.unwrap();
     assert!(again.repeated);

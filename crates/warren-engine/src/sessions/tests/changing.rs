@@ -6,7 +6,7 @@ use crate::{Attach, Release};
 
 async fn second(bench: &Bench, first: &Acquired) -> SessionRecord {
     let wish = Attach {
-        sandbox: first.sandbox.id.clone(),
+        sandbox: first.sandbox.id.clone().into(),
         client: "second".to_owned(),
         create_if_missing: None,
         timeouts: None,

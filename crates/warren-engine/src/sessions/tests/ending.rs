@@ -27,7 +27,7 @@ async fn a_sandbox_that_somebody_else_holds_outlives_a_detached_session() {
     let bench = Bench::new().await;
     let first = bench.acquire().await;
     let wish = Attach {
-        sandbox: first.sandbox.id.clone(),
+        sandbox: first.sandbox.id.clone().into(),
         client: "second".to_owned(),
         create_if_missing: None,
         timeouts: None,

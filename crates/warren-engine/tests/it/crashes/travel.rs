@@ -1,7 +1,7 @@
 //! Tours through the states of a sandbox.
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{Conflicts, ImportFormat, PageRequest, SQUASH_DEPTH, SandboxId, SnapshotId};
+use warren_core::{Conflicts, ImportFormat, LeaveOut, PageRequest, SQUASH_DEPTH, SandboxId, SnapshotId};
 use warren_engine::{
     Engine, EngineError, ExportOrder, Point, PromoteOrder, RolledBack, StoppedFiles, TakeSnapshot,
 };
@@ -72,7 +72,9 @@ pub(super) async fn through_states(
     let fork = &forked[0].sandbox.id;
     forked.iter().for_each(|fork| promises.holds(&fork.sandbox.id, "one"));
     write(engine, promises, fork, "theirs").await?;
-    let order = PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false };
+    let leave_out = LeaveOut::default();
+    let order =
+        PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false, leave_out };
     promises.may_hold(id, "theirs");
     engine.of(&me).sandbox(fork).history().promote(order).await?;
     promises.holds(id, "theirs");

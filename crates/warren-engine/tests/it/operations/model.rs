@@ -2,7 +2,7 @@
 //! can be redone. Every way back that an answer tells is followed, and must lead where it said.
 
 use proptest::prelude::*;
-use warren_core::{Conflicts, SandboxId, SnapshotId};
+use warren_core::{Conflicts, LeaveOut, SandboxId, SnapshotId};
 use warren_engine::{
     Engine, EngineError, Point, PromoteOrder, RolledBack, ShutdownPolicy, StoppedFiles, WayBack,
 };
@@ -197,8 +197,8 @@ impl Real {
                     .remove(0);
                 let text = model.next_text();
                 output(&engine, &fork.sandbox.id, &format!("write /root/work {text}")).await;
-                let order =
-                    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false };
+                let (conflicts, leave_out) = (Conflicts::Refuse, LeaveOut::default());
+                let order = PromoteOrder { into: None, apply: true, conflicts, force: false, leave_out };
                 let done = engine.of(&me).sandbox(&fork.sandbox.id).history().promote(order).await.unwrap();
                 model.change(text);
                 self.follow_the_hint(model, &done.applied.unwrap(), &was).await;
