@@ -1,7 +1,8 @@
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use http::request::Parts;
 use serde::de::DeserializeOwned;
-use warren_core::SandboxId;
+use warren_core::{ErrorCode, SandboxId};
+use warren_face::auth::Caller;
 use warren_face::body::read_body;
 use warren_face::extract::{no_json, says_json};
 
@@ -11,26 +12,40 @@ use crate::state::E2b;
 /// How much of a reader's complaint is repeated.
 const LONGEST_DETAIL: usize = 300;
 
-/// `{id}` of the path. Early clients write their own name after a dash. What cannot be an id is
-/// answered like one that nobody has.
+/// `{id}` of the path: any word for a sandbox. What cannot be one is answered like an id that
+/// nobody has.
 #[derive(Debug, Clone)]
 pub(crate) struct Id(pub(crate) SandboxId);
 
-impl<S: Send + Sync> FromRequestParts<S> for Id {
+impl FromRequestParts<E2b> for Id {
     type Rejection = E2bError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, E2bError> {
+    async fn from_request_parts(parts: &mut Parts, state: &E2b) -> Result<Self, E2bError> {
         let Path(params) = Path::<Vec<(String, String)>>::from_request_parts(parts, state)
             .await
             .map_err(|_| E2bError::bad_request("the path is not percent-encoded UTF-8"))?;
+        let caller = <Caller as FromRequestParts<E2b>>::from_request_parts(parts, state).await?;
         let text = params.into_iter().find(|(name, _)| name == "id").map(|(_, value)| value);
-        parse_id(&text.unwrap_or_default()).map(Self)
+        find_id(state, &caller, &text.unwrap_or_default()).await.map(Self)
     }
 }
 
-pub(crate) fn parse_id(text: &str) -> Result<SandboxId, E2bError> {
-    let id = text.split_once('-').map_or(text, |(id, _)| id);
-    id.parse().map_err(|_| E2bError::no_sandbox(text.chars().take(80).collect::<String>()))
+/// The sandbox that a word means to the caller.
+pub(crate) async fn find_id(state: &E2b, caller: &Caller, text: &str) -> Result<SandboxId, E2bError> {
+    match state.engine.as_(caller).find(without_client(text)).await {
+        Err(error) if error.code() == ErrorCode::SandboxNotFound => {
+            Err(E2bError::no_sandbox(text.chars().take(80).collect::<String>()))
+        }
+        found => Ok(found?.id().clone()),
+    }
+}
+
+/// Early clients write their own name after an id and a dash.
+fn without_client(text: &str) -> &str {
+    match text.split_once('-') {
+        Some((id, _)) if id.parse::<SandboxId>().is_ok() => id,
+        _ => text,
+    }
 }
 
 /// A JSON body that says so. Nothing at all is the same as an empty object.
@@ -74,10 +89,10 @@ mod tests {
     #[test]
     fn a_clients_own_name_after_the_id_is_left_out() {
         let id = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa";
-        assert_eq!(parse_id(id).unwrap().as_str(), id);
-        assert_eq!(parse_id(&format!("{id}-6532622b")).unwrap().as_str(), id);
-        for odd in ["", "-", "i0123", "sbxaaa-b", "../x"] {
-            assert_eq!(parse_id(odd).unwrap_err().status().as_u16(), 404, "{odd}");
+        assert_eq!(without_client(id), id);
+        assert_eq!(without_client(&format!("{id}-6532622b")), id);
+        for other in ["", "-", "i0123", "sbxaaa-b", "../x", "web-6532622b"] {
+            assert_eq!(without_client(other), other);
         }
     }
 

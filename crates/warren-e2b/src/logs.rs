@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use axum::Json;
 use axum::extract::State;
 use serde_json::Value;
+use warren_core::catalog::EventFilter;
 use warren_core::{Event, EventRecord, SandboxId};
 use warren_face::auth::Caller;
 use warren_face::extract::Params;
@@ -105,11 +106,13 @@ async fn find(
     let mut after = state.engine.last_event().await.saturating_sub(REACH);
     let mut found = VecDeque::new();
     loop {
-        let page = state.engine.as_(caller).events().list(after, PAGE).await?;
-        let Some(last) = page.last().map(|event| event.number) else { break };
-        after = last;
-        let own = page.iter().filter(|event| event.sandbox.as_ref() == Some(id));
-        for entry in own.filter_map(|event| wanted.entry(event)) {
+        let of_it = EventFilter { sandbox: Some(id.clone()), ..EventFilter::default() };
+        let (page, seen) = state.engine.as_(caller).events().find(of_it, after, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        after = seen;
+        for entry in page.iter().filter_map(|event| wanted.entry(event)) {
             found.push_back(entry);
             if found.len() > wanted.limit {
                 if !wanted.newest_first {

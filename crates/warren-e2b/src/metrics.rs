@@ -13,7 +13,7 @@ use warren_face::time::rfc3339;
 
 use crate::annotation::Annotation;
 use crate::error::E2bError;
-use crate::extract::{Id, parse_id};
+use crate::extract::{Id, find_id};
 use crate::rest::{SandboxMetric, SandboxesMetrics};
 use crate::samples::Measured;
 use crate::shown::{Shown, find, shown_as};
@@ -105,7 +105,7 @@ pub(crate) async fn of_several(
     }
     let mut sandboxes = BTreeMap::new();
     for text in asked {
-        let Ok(id) = parse_id(text) else { continue };
+        let Ok(id) = find_id(&state, &caller, text).await else { continue };
         let Ok(record) = find(&state, &caller, &id).await else { continue };
         let last = match state.samples().of(&id).last() {
             Some(last) => Some(*last),

@@ -7,4 +7,4 @@ mod params;
 
 pub use idempotency::IdempotencyKey;
 pub use json::{Json, JsonOrNothing, no_json, says_json};
-pub use params::Params;
+pub use params::{Known, Params};

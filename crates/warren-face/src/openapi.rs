@@ -1,8 +1,12 @@
 //! The OpenAPI document of a face, made from its table of routes and the documented bodies.
 
+mod requests;
+
 use std::collections::BTreeSet;
 
 use http::StatusCode;
+use serde_json::{Map, Value, json};
+use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{OperationBuilder, ParameterBuilder, ParameterIn, ParameterStyle};
 use utoipa::openapi::request_body::RequestBodyBuilder;
@@ -12,7 +16,7 @@ use utoipa::openapi::security::{
 };
 use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, HttpMethod, Info, OpenApi, OpenApiBuilder, Ref, RefOr, Required,
-    Response, ResponsesBuilder, path::Operation, path::Parameter as Described,
+    Response, ResponsesBuilder, ServerBuilder, path::Operation, path::Parameter as Described,
 };
 use utoipa::{PartialSchema as _, ToSchema as _};
 use warren_wire::api::Problem;
@@ -38,7 +42,11 @@ pub fn document<H>(info: Info, table: &[Route<H>]) -> OpenApi {
         }
         paths.add_path_operation(route.path, vec![http_method(route)], operation(route));
     }
-    OpenApiBuilder::new().info(info).paths(paths).components(Some(components.build())).build()
+    let mut components = components.build();
+    requests::leave_out_defaults(&mut components.schemas, table);
+    let own =
+        ServerBuilder::new().url("/").description(Some("The server that this document comes from.")).build();
+    OpenApiBuilder::new().info(info).servers(Some([own])).paths(paths).components(Some(components)).build()
 }
 
 fn http_method<H>(route: &Route<H>) -> HttpMethod {
@@ -67,7 +75,12 @@ fn operation<H>(route: &Route<H>) -> Operation {
         let required = if docs.bodiless { Required::False } else { Required::True };
         RequestBodyBuilder::new().content(body.media_type, content).required(Some(required)).build()
     });
+    let messages: Map<String, Value> =
+        docs.messages.iter().map(|(role, schema)| ((*role).to_owned(), json!(schema))).collect();
+    let socket =
+        (!messages.is_empty()).then(|| Extensions::from_iter([("x-websocket", Value::Object(messages))]));
     OperationBuilder::new()
+        .extensions(socket)
         .operation_id(Some(route.operation))
         .summary(Some(docs.summary))
         .tag(tag)

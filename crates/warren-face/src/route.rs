@@ -2,6 +2,7 @@
 //! the tests that try each route as a stranger are all made from its rows, so that none of them can
 //! forget one.
 
+mod events;
 mod parameter;
 mod row;
 
@@ -11,13 +12,14 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 
+pub use events::Events;
 pub use parameter::{Parameter, Place, schema};
 pub use row::{Access, Answer, Audience, Content, Docs, Patience, Queries, Route};
 
 use crate::auth::Caller;
 use crate::desk::Desk;
 use crate::error::ApiError;
-use crate::extract::Params;
+use crate::extract::{Known, Params};
 use crate::gate;
 
 /// The router of a table: each row behind its own gate.
@@ -25,7 +27,9 @@ pub fn router<S>(table: &'static [Route<MethodRouter<S>>], desk: &Desk) -> Route
 where
     S: Clone + Send + Sync + 'static,
 {
-    table.iter().fold(Router::new(), |router, route| router.route(route.path, gated(route, desk)))
+    let paths = |route: &'static Route<_>| [Some(route.path), route.also_at].into_iter().flatten();
+    let served = table.iter().flat_map(|route| paths(route).map(move |path| (path, route)));
+    served.fold(Router::new(), |router, (path, route)| router.route(path, gated(route, desk)))
 }
 
 fn gated<S>(route: &'static Route<MethodRouter<S>>, desk: &Desk) -> MethodRouter<S>
@@ -63,5 +67,6 @@ fn check<H>(route: &Route<H>, request: &Request) -> Result<(), ApiError> {
         return Ok(());
     }
     let query = Params::parse(request.uri().query().unwrap_or_default())?;
-    query.check(|name| route.docs.query(name).map(|parameter| parameter.repeatable))
+    let known: Vec<Known> = route.docs.queries().collect();
+    query.check(&known)
 }

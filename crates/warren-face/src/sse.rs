@@ -10,6 +10,7 @@ use futures_util::{Stream, StreamExt as _, stream};
 use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
+use warren_wire::api::StreamError;
 
 use crate::auth::{Caller, Cut};
 use crate::error::{ApiError, Code};
@@ -45,7 +46,7 @@ impl Message {
     pub fn error(error: ApiError) -> Self {
         error.log();
         let problem = error.problem();
-        Self::new("error", &serde_json::json!({ "code": problem.code, "detail": problem.detail }))
+        Self::new("error", &StreamError { code: problem.code, detail: problem.detail })
     }
 
     fn farewell(cut: Cut) -> Self {

@@ -34,6 +34,7 @@ pub(crate) async fn fork(
         return Err(E2bError::conflict(format!("{id} is paused: connect to it first")));
     }
     let order = ForkOrder {
+        name: None,
         count: 1,
         client: caller.name.clone(),
         lifetime_s: Some(timeout_s),

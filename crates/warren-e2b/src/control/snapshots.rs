@@ -6,8 +6,7 @@ use warren_face::extract::Params;
 
 use super::list::{MOST, NEXT_TOKEN};
 use crate::error::E2bError;
-use crate::extract::parse_id;
-use crate::extract::{Body, Id};
+use crate::extract::{Body, Id, find_id};
 use crate::page::{Order, Token};
 use crate::rest;
 use crate::shown::{Shown, find, shown_as};
@@ -40,9 +39,14 @@ pub(crate) async fn list(
     let order = Order::NewestFirst;
     let token = params.text("nextToken").map(|text| Token::read(text, order)).transpose()?;
     let limit = params.number("limit", 1, MOST)?.unwrap_or(MOST);
-    let sandbox = params.text("sandboxID").map(parse_id).transpose();
-    // Of what is no sandbox there are none.
-    let Ok(sandbox) = sandbox else { return Ok((HeaderMap::new(), Json(Vec::new()))) };
+    let sandbox = match params.text("sandboxID") {
+        Some(word) => match find_id(&state, &caller, word).await {
+            Ok(id) => Some(id),
+            // Of what is no sandbox there are none.
+            Err(_) => return Ok((HeaderMap::new(), Json(Vec::new()))),
+        },
+        None => None,
+    };
     let name = params.text("name");
     let mut kept = templates::kept_snapshots(&state, &caller).await?;
     kept.retain(|kept| {

@@ -3,7 +3,8 @@ use http::header::AUTHORIZATION;
 
 use super::Secret;
 
-const KEY_HEADER: &str = "x-api-key";
+/// A key may stand alone in either.
+const KEY_HEADERS: [&str; 2] = ["x-api-key", "x-api-token"];
 
 /// The headers show no usable key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,12 +14,16 @@ pub(crate) struct BadCredentials;
 /// error, and so are two different keys: nothing falls through to another method.
 pub(crate) fn shown(headers: &HeaderMap) -> Result<Option<Secret>, BadCredentials> {
     let bearer = only(headers, AUTHORIZATION.as_str())?.map(bearer).transpose()?;
-    let plain =
-        only(headers, KEY_HEADER)?.map(|text| text.parse().map_err(|_| BadCredentials)).transpose()?;
-    match (bearer, plain) {
-        (Some(a), Some(b)) if a != b => Err(BadCredentials),
-        (bearer, plain) => Ok(bearer.or(plain)),
+    let mut shown = bearer;
+    for name in KEY_HEADERS {
+        let plain: Option<Secret> =
+            only(headers, name)?.map(|text| text.parse().map_err(|_| BadCredentials)).transpose()?;
+        shown = match (shown, plain) {
+            (Some(a), Some(b)) if a != b => return Err(BadCredentials),
+            (shown, plain) => shown.or(plain),
+        };
     }
+    Ok(shown)
 }
 
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, BadCredentials> {
@@ -62,6 +67,7 @@ mod tests {
             ("authorization", format!("Bearer wrn_{KEY}")),
             ("x-api-key", KEY.to_owned()),
             ("x-api-key", format!("e2b_{KEY}")),
+            ("x-api-token", KEY.to_owned()),
         ] {
             let found = shown(&headers(&[(pair.0, &pair.1)])).unwrap();
             assert_eq!(found, Some(KEY.parse().unwrap()), "{pair:?}");

@@ -9,6 +9,7 @@ pub fn name_of(field: &Field) -> String {
         Field::Memory => "memory_mib",
         Field::Disk => "disk_mib",
         Field::Lifetime => "ttl_s",
+        Field::Workdir => "cwd",
         Field::RequiredMemory => "required.memory_mib",
         Field::Snapshot => "snapshot_id",
         Field::Session => "session_id",

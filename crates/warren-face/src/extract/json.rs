@@ -141,10 +141,28 @@ fn refused(path: &str, error: &serde_json::Error) -> ApiError {
         _ if !error.is_data() => "the value is of the wrong type or too large",
         detail => detail,
     };
-    match field(path, detail) {
-        Some(field) => ApiError::invalid(field, shorten(detail)),
-        None => ApiError::new(Code::InvalidValue, shorten(detail)),
+    let field = field(path, detail);
+    let detail = shorten(&in_words(detail));
+    match field {
+        Some(field) => ApiError::invalid(field, detail),
+        None => ApiError::new(Code::InvalidValue, detail),
     }
+}
+
+/// A complaint without the names that types have in the server's own language.
+fn in_words(detail: &str) -> String {
+    let Some((given, expected)) = detail.rsplit_once(", expected ") else { return detail.to_owned() };
+    let expected = match expected {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "an object",
+        text if text.starts_with("struct ") => "an object",
+        text => text,
+    };
+    format!("{given}, expected {expected}")
 }
 
 /// The field to blame. One that is missing or there twice is named by the complaint alone, for the
@@ -244,6 +262,20 @@ mod tests {
         let error = read::<Exec>(br#"{"command": 5}"#).unwrap_err().problem();
         assert_eq!(error.field.as_deref(), Some("command"));
         assert_eq!(error.detail, "expected a list of words, or one line for the shell");
+    }
+
+    #[test]
+    fn a_wrong_type_is_told_in_words() {
+        let told = |body: &str| read::<CreateSandbox>(body.as_bytes()).unwrap_err().problem().detail;
+        assert_eq!(
+            told(r#"{"memory_mib": "512"}"#),
+            r#"invalid type: string "512", expected a whole number"#
+        );
+        assert_eq!(told(r#"{"cpus": true}"#), "invalid type: boolean `true`, expected a number");
+        assert_eq!(told(r#"{"template": 5}"#), "invalid type: integer `5`, expected a text");
+        assert_eq!(told(r#"{"mounts": {}}"#), "invalid type: map, expected a list");
+        assert_eq!(told(r#"{"labels": 5}"#), "invalid type: integer `5`, expected an object");
+        assert_eq!(told(r#"{"timeouts": 5}"#), "invalid type: integer `5`, expected an object");
     }
 
     #[test]

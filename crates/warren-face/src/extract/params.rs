@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -12,6 +12,15 @@ use crate::page::read_cursor;
 /// against the route's row.
 #[derive(Debug, Clone, Default)]
 pub struct Params(Vec<(String, String)>);
+
+/// A parameter that a route takes in its query.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    pub name: &'static str,
+    /// A name that it had before.
+    pub formerly: Option<&'static str>,
+    pub repeatable: bool,
+}
 
 impl<S: Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
@@ -31,13 +40,14 @@ impl Params {
         pairs.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Denies what the route does not have. `known` says of each name whether it may be repeated.
-    pub fn check(&self, known: impl Fn(&str) -> Option<bool>) -> Result<(), ApiError> {
-        for (index, (name, _)) in self.0.iter().enumerate() {
-            let repeatable = known(name).ok_or_else(|| {
-                ApiError::invalid(shorten(name), format!("there is no parameter `{}` here", shorten(name)))
-            })?;
-            if !repeatable && self.0[..index].iter().any(|(earlier, _)| earlier == name) {
+    /// Denies what the route does not have.
+    pub fn check(&self, known: &[Known]) -> Result<(), ApiError> {
+        let mut given = HashSet::new();
+        for (name, _) in &self.0 {
+            let found =
+                known.iter().find(|known| known.name == name || known.formerly == Some(name.as_str()));
+            let found = found.ok_or_else(|| unknown(name, known))?;
+            if !given.insert(found.name) && !found.repeatable {
                 return Err(ApiError::invalid(name, format!("`{name}` was given twice")));
             }
         }
@@ -50,6 +60,19 @@ impl Params {
 
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(given, _)| given == name).map(|(_, value)| value.as_str())
+    }
+
+    /// As [`Params::parsed`], also under a name that it had before.
+    pub fn parsed_as<T>(&self, name: &'static str, formerly: &'static str) -> Result<Option<T>, ApiError>
+    where
+        T: std::str::FromStr<Err: std::fmt::Display>,
+    {
+        self.parsed(self.given(name, formerly))
+    }
+
+    /// The name under which a value is there: the one that it had before, or its own.
+    pub fn given(&self, name: &'static str, formerly: &'static str) -> &'static str {
+        if self.text(name).is_none() && self.text(formerly).is_some() { formerly } else { name }
     }
 
     /// A value that is read from its text, such as an id.
@@ -103,6 +126,14 @@ impl Params {
     }
 }
 
+fn unknown(name: &str, known: &[Known]) -> ApiError {
+    let names: Vec<String> = known.iter().map(|known| format!("`{}`", known.name)).collect();
+    let there_are =
+        if names.is_empty() { "it takes none".to_owned() } else { format!("there are {}", names.join(", ")) };
+    let detail = format!("there is no parameter `{}` here: {there_are}", shorten(name));
+    ApiError::invalid(shorten(name), detail)
+}
+
 /// `None` for what is not percent-encoded UTF-8.
 fn decode(text: &str) -> Option<String> {
     let escape = |rest: &str| rest.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
@@ -152,13 +183,16 @@ mod tests {
 
     #[test]
     fn unknown_and_repeated_parameters_are_refused() {
-        let known = |name: &str| match name {
-            "a" => Some(false),
-            "m" => Some(true),
-            _ => None,
-        };
-        assert!(params("a=1&m=1&m=2").check(known).is_ok());
-        assert!(params("a=1&a=1").check(known).is_err());
-        assert_eq!(params("x=1").check(known).unwrap_err().problem().field.as_deref(), Some("x"));
+        let known = [
+            Known { name: "a", formerly: Some("b"), repeatable: false },
+            Known { name: "m", formerly: None, repeatable: true },
+        ];
+        assert!(params("a=1&m=1&m=2").check(&known).is_ok() && params("b=1").check(&known).is_ok());
+        assert!(params("a=1&a=1").check(&known).is_err() && params("a=1&b=1").check(&known).is_err());
+        let unknown = params("x=1").check(&known).unwrap_err().problem();
+        assert_eq!(unknown.field.as_deref(), Some("x"));
+        assert_eq!(unknown.detail, "there is no parameter `x` here: there are `a`, `m`");
+        assert!(params("x=1").check(&[]).unwrap_err().problem().detail.ends_with("it takes none"));
+        assert_eq!((params("b=1").given("a", "b"), params("").given("a", "b")), ("b", "a"));
     }
 }

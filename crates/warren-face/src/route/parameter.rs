@@ -14,6 +14,8 @@ pub struct Parameter {
     pub required: bool,
     /// It may be given more than once.
     pub repeatable: bool,
+    /// A name that it had before, by which it is still understood.
+    pub formerly: Option<&'static str>,
 }
 
 /// Where a parameter stands.
@@ -27,18 +29,39 @@ pub enum Place {
 impl Parameter {
     pub fn query(name: &'static str, description: &'static str, schema: impl Into<Schema>) -> Self {
         let schema = schema.into();
-        Self { name, place: Place::Query, description, schema, required: false, repeatable: false }
+        Self {
+            name,
+            place: Place::Query,
+            description,
+            schema,
+            required: false,
+            repeatable: false,
+            formerly: None,
+        }
     }
 
     pub fn header(name: &'static str, description: &'static str, schema: impl Into<Schema>) -> Self {
         let schema = schema.into();
-        Self { name, place: Place::Header, description, schema, required: false, repeatable: false }
+        Self {
+            name,
+            place: Place::Header,
+            description,
+            schema,
+            required: false,
+            repeatable: false,
+            formerly: None,
+        }
     }
 
     /// A query parameter that may be given more than once.
     pub fn repeated(name: &'static str, description: &'static str, each: Object) -> Self {
         let schema = Schema::Array(ArrayBuilder::new().items(each).build());
         Self { repeatable: true, ..Self::query(name, description, schema) }
+    }
+
+    /// It is still understood by the name that it had before.
+    pub fn formerly(self, name: &'static str) -> Self {
+        Self { formerly: Some(name), ..self }
     }
 
     pub fn required(self) -> Self {
@@ -48,7 +71,10 @@ impl Parameter {
     /// A part of the path. The same name means the same thing in every route.
     pub fn path(name: &'static str) -> Self {
         let (description, schema) = match name {
-            "sandbox_id" => ("The sandbox.", schema::matching("^sbx[a-z2-7]{26}$")),
+            "sandbox_id" => (
+                "The sandbox: its id, the beginning of it that no other has, its name, `@last` or `@default`.",
+                schema::matching(schema::SANDBOX_WORD),
+            ),
             "session_id" => {
                 ("The session.", schema::matching("^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))
             }
@@ -72,7 +98,15 @@ impl Parameter {
             _ => ("", schema::text()),
         };
         let schema = Schema::Object(schema);
-        Self { name, place: Place::Path, description, schema, required: true, repeatable: false }
+        Self {
+            name,
+            place: Place::Path,
+            description,
+            schema,
+            required: true,
+            repeatable: false,
+            formerly: None,
+        }
     }
 }
 

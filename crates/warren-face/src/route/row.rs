@@ -4,12 +4,15 @@ use std::fmt;
 use axum::handler::Handler;
 use axum::routing::{self, MethodRouter};
 use http::Method;
-use utoipa::openapi::schema::{Object, Schema, SchemaType};
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema as _, ToSchema};
 use warren_core::Scope;
 use warren_wire::api;
 
+use crate::extract::Known;
+
+use super::events::Events;
 use super::parameter::schema::{matching, number, text};
 use super::parameter::{Parameter, Place};
 
@@ -22,6 +25,8 @@ pub struct Route<H = ()> {
     pub access: Access,
     /// Names the operation in the OpenAPI document, and so in clients generated from it.
     pub operation: &'static str,
+    /// Another path that leads to the same, and stands in no document.
+    pub also_at: Option<&'static str>,
     pub audience: Audience,
     pub patience: Patience,
     pub queries: Queries,
@@ -81,6 +86,8 @@ pub struct Docs {
     pub answers: Vec<Answer>,
     pub errors: BTreeSet<u16>,
     pub schemas: Vec<(String, RefOr<Schema>)>,
+    /// The messages of a web socket, by who sends them when.
+    pub messages: Vec<(&'static str, RefOr<Schema>)>,
 }
 
 /// A body, by its media type.
@@ -101,6 +108,8 @@ pub struct Answer {
 
 /// The errors that any request with a key may get.
 const USUAL_ERRORS: [u16; 9] = [400, 401, 403, 408, 422, 429, 500, 503, 504];
+
+const EVENT_STREAM: &str = "text/event-stream";
 
 /// A constructor for each method, with the handler that serves it.
 macro_rules! verbs {
@@ -130,11 +139,16 @@ impl<H> Route<H> {
         if !parameters.is_empty() {
             errors.insert(404);
         }
+        // The beginning of an id may be that of several sandboxes.
+        if parameters.iter().any(|parameter| parameter.name == "sandbox_id") {
+            errors.insert(409);
+        }
         Self {
             method,
             path,
             access: Access::Key(scope),
             operation,
+            also_at: None,
             audience: Audience::Owner,
             patience: Patience::Usual,
             queries: Queries::Named,
@@ -150,6 +164,7 @@ impl<H> Route<H> {
             path: self.path,
             access: self.access,
             operation: self.operation,
+            also_at: self.also_at,
             audience: self.audience,
             patience: self.patience,
             queries: self.queries,
@@ -161,6 +176,12 @@ impl<H> Route<H> {
     /// The summary, in a few words.
     pub fn does(mut self, summary: &'static str) -> Self {
         self.docs.summary = summary;
+        self
+    }
+
+    /// Another path leads to the same.
+    pub fn also_at(mut self, path: &'static str) -> Self {
+        self.also_at = Some(path);
         self
     }
 
@@ -272,9 +293,26 @@ impl<H> Route<H> {
     /// The last answer may also come as this media type.
     pub fn or_as(mut self, media_type: &'static str) -> Self {
         if let Some(answer) = self.docs.answers.last_mut() {
-            answer.content.push(Content { media_type, schema: RefOr::T(plain(media_type).into()) });
+            answer.content.push(Content { media_type, schema: RefOr::T(text().into()) });
         }
         self
+    }
+
+    /// The last answer may also come as a stream of these events.
+    pub fn or_events(mut self, events: Events) -> Self {
+        let (schema, parts) = events.documented();
+        self.docs.schemas.extend(parts);
+        if let Some(answer) = self.docs.answers.last_mut() {
+            answer.content.push(Content { media_type: EVENT_STREAM, schema });
+        }
+        self
+    }
+
+    /// Answers a stream of these events.
+    pub fn answers_events(mut self, description: &'static str, events: Events) -> Self {
+        let (content, headers) = (Vec::new(), Vec::new());
+        self.docs.answers.push(Answer { status: 200, description, content, headers });
+        self.or_events(events)
     }
 
     /// The last answer has this header.
@@ -294,14 +332,15 @@ impl<H> Route<H> {
 
     /// Answers something other than JSON.
     pub fn answers_as(mut self, status: u16, description: &'static str, media_type: &'static str) -> Self {
-        let content = vec![Content { media_type, schema: RefOr::T(plain(media_type).into()) }];
+        let content = vec![Content { media_type, schema: RefOr::T(text().into()) }];
         self.docs.answers.push(Answer { status, description, content, headers: Vec::new() });
         self
     }
 
-    /// This type travels inside a stream.
-    pub fn mentions<T: ToSchema>(mut self) -> Self {
-        drop(self.docs.schema::<T>());
+    /// A message of this type travels over the connection that the request becomes, in this role.
+    pub fn message<T: ToSchema>(mut self, role: &'static str) -> Self {
+        let schema = self.docs.schema::<T>();
+        self.docs.messages.push((role, schema));
         self
     }
 
@@ -322,12 +361,6 @@ impl<H> Route<H> {
     }
 }
 
-/// The schema of text or bytes. A stream of events has no single schema, since readers see each
-/// event as a thing of its own.
-fn plain(media_type: &str) -> Object {
-    if media_type == "text/event-stream" { Object::with_type(SchemaType::AnyValue) } else { text() }
-}
-
 impl<H> fmt::Debug for Route<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ({})", self.method, self.path, self.operation)
@@ -335,8 +368,14 @@ impl<H> fmt::Debug for Route<H> {
 }
 
 impl Docs {
-    pub fn query(&self, name: &str) -> Option<&Parameter> {
-        self.parameters.iter().find(|parameter| parameter.place == Place::Query && parameter.name == name)
+    /// The parameters that a query may have.
+    pub fn queries(&self) -> impl Iterator<Item = Known> {
+        let queried = self.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+        queried.map(|parameter| Known {
+            name: parameter.name,
+            formerly: parameter.formerly,
+            repeatable: parameter.repeatable,
+        })
     }
 
     /// Remembers the type with all it is made of, and refers to it.

@@ -80,7 +80,7 @@ impl From<EngineError> for RpcError {
 fn code_of(code: ErrorCode) -> Option<Code> {
     Some(match code {
         ErrorCode::SandboxEnded | ErrorCode::SandboxNotFound => return None,
-        ErrorCode::InvalidValue | ErrorCode::WrongKind => Code::InvalidArgument,
+        ErrorCode::InvalidValue | ErrorCode::WrongKind | ErrorCode::CommandTooLarge => Code::InvalidArgument,
         ErrorCode::AlreadyExists => Code::AlreadyExists,
         ErrorCode::PermissionDenied => Code::PermissionDenied,
         ErrorCode::ProcessEnded => Code::FailedPrecondition,

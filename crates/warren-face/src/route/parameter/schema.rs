@@ -4,9 +4,17 @@ pub fn text() -> Object {
     Object::with_type(SchemaType::Type(Type::String))
 }
 
+/// One of these words.
+pub fn one_of(words: &[&str]) -> Object {
+    ObjectBuilder::from(text()).enum_values(Some(words.iter().copied())).build()
+}
+
 pub fn matching(pattern: &str) -> Object {
     ObjectBuilder::from(text()).pattern(Some(pattern)).build()
 }
+
+/// A word for a sandbox. The id of a snapshot matches, too.
+pub const SANDBOX_WORD: &str = "^(@last|@default|[a-z][a-z0-9-]{0,62})$";
 
 /// A text of so many characters.
 pub fn text_of(least: usize, most: usize) -> Object {
