@@ -39,9 +39,9 @@ pub(crate) use run::{can_run, new_run, run};
 pub(crate) use sandbox::{created, death, drain, patch, sandbox, status_named, usage};
 pub(crate) use secret::{new_secret, secret};
 pub(crate) use server::{health, stats, template};
-pub(crate) use session::{acquire, acquired, attach, details, session, session_view};
+pub(crate) use session::{acquire, acquired, attach, capabilities, details, session, session_view};
 pub(crate) use snapshot::{
-    ended_session, fork_order, point, promote_order, promoted, rolled_back, snapshot, snapshot_filter,
+    ended_session, fork_order, leave_out, promote_order, promoted, rolled_back, snapshot, snapshot_filter,
     snapshot_name, steps, take_snapshot, taken, turn,
 };
 pub(crate) use tool::{tool, tool_call, tool_progress, tool_result};

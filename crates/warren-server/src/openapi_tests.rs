@@ -97,6 +97,55 @@ fn every_parameter_and_field_is_described() {
     }
 }
 
+/// Generators take a field that has a default for one that is always there, and demand it.
+#[test]
+fn no_field_of_a_request_has_a_default_and_none_is_null() {
+    fn defaults(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+        match value {
+            Value::Object(map) => map.iter().for_each(|(name, below)| {
+                if name == "default" {
+                    found.push((path.to_owned(), below.clone()));
+                }
+                defaults(below, &format!("{path}/{name}"), found);
+            }),
+            Value::Array(items) => items.iter().for_each(|below| defaults(below, path, found)),
+            _ => {}
+        }
+    }
+    let document = parsed();
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    for (name, schema) in schemas {
+        let mut found = Vec::new();
+        defaults(schema, name, &mut found);
+        for (path, default) in found {
+            let request = schema["additionalProperties"] == Value::Bool(false);
+            assert!(!default.is_null() && !request, "{path} has the default {default}");
+        }
+    }
+    assert_eq!(schemas["CreateSandbox"]["required"], Value::Null);
+}
+
+#[test]
+fn streams_say_what_their_events_are() {
+    let document = parsed();
+    let mut streams = 0;
+    for (path, method, operation) in operations(&document) {
+        let Some(stream) = operation["responses"]["200"]["content"].get("text/event-stream") else {
+            continue;
+        };
+        let reference = stream["schema"]["anyOf"][0]["$ref"].as_str().unwrap();
+        let events = document.pointer(reference.trim_start_matches('#')).unwrap();
+        for event in events["anyOf"].as_array().unwrap() {
+            let event = document.pointer(event["$ref"].as_str().unwrap().trim_start_matches('#')).unwrap();
+            assert_eq!(event["required"], serde_json::json!(["event", "data"]), "{method} {path}");
+        }
+        streams += 1;
+    }
+    assert!(streams >= 6, "{streams}");
+    let socket = &document["paths"]["/v1/sandboxes/{sandbox_id}/stream"]["get"]["x-websocket"];
+    assert_eq!(socket["client_first"]["$ref"], "#/components/schemas/StreamOpening");
+}
+
 #[test]
 fn requests_refuse_what_they_do_not_know_and_bound_every_number() {
     let document = parsed();

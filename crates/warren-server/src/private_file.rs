@@ -1,3 +1,5 @@
+//! Files for their owner's eyes alone.
+
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -5,7 +7,7 @@ use std::path::Path;
 
 /// Writes a file that only its owner can read, whole or not at all. An earlier one is replaced,
 /// whatever its rights were.
-pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
+pub fn write(path: &Path, content: &str) -> io::Result<()> {
     let mut bits = [0; 8];
     getrandom::fill(&mut bits)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -25,7 +27,7 @@ pub(crate) fn write(path: &Path, content: &str) -> io::Result<()> {
 }
 
 /// Makes a directory for our own eyes; one that exists is left as it is.
-pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
+pub fn make_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

@@ -8,7 +8,7 @@ use warren_engine::{ProcessEvent, ProcessReader};
 use warren_face::error::ApiError;
 use warren_face::sse::Message;
 use warren_face::text::TextDecoder;
-use warren_wire::api::{Encoding, OutputPiece, StreamNotice};
+use warren_wire::api::{Encoding, OutputPiece, StreamMissed, StreamNotice};
 use warren_wire::guest::Started;
 
 use crate::convert;
@@ -86,7 +86,7 @@ impl Translator {
             }
             ProcessEvent::Missed { bytes, position } => {
                 let mut messages = self.leftovers();
-                messages.push(notice(&StreamNotice::Missed { bytes, position }).id(position));
+                messages.push(notice(&StreamNotice::Missed(StreamMissed { bytes, position })).id(position));
                 messages
             }
             ProcessEvent::Exited(exit) => {

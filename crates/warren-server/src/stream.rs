@@ -21,7 +21,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use warren_engine::{ProcessEvent, ProcessHandle, ProcessReader, Sandbox, give_port};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
-use warren_wire::api::{StreamCommand, StreamNotice, StreamOpening, TerminalSize};
+use warren_wire::api::{StreamCommand, StreamMissed, StreamNotice, StreamOpening, TerminalSize};
 use warren_wire::guest::{ProcessId, ProcessSelector, Reader, Stdin};
 
 use crate::convert;
@@ -97,7 +97,7 @@ impl Conversation {
                 Ok(Some(Ok(Message::Binary(_)))) => {
                     return Err(Ending::misunderstood("the first message is text"));
                 }
-                Ok(Some(Err(error))) => return Err(Ending::broken(error)),
+                Ok(Some(Err(error))) => return Err(Ending::broken_at_first(error)),
                 Ok(Some(Ok(Message::Close(_))) | None) => return Err(Ending::Left),
                 Err(_) => return Err(Ending::misunderstood("the first message did not come")),
             }
@@ -206,7 +206,7 @@ async fn tell(
                 Ok(Some(ProcessEvent::Stdout { bytes, .. })) => output(STDOUT, &bytes),
                 Ok(Some(ProcessEvent::Stderr { bytes, .. })) => output(STDERR, &bytes),
                 Ok(Some(ProcessEvent::Missed { bytes, position })) => {
-                    text(&StreamNotice::Missed { bytes, position })
+                    text(&StreamNotice::Missed(StreamMissed { bytes, position }))
                 }
                 Ok(Some(ProcessEvent::Exited(exit))) => return Ending::Exited(convert::exited(&exit)),
                 Ok(None) => return Ending::Left,

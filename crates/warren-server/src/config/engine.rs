@@ -39,6 +39,8 @@ impl Config {
             ]),
             disk: DiskThresholds { warn_bytes: self.disk.warn.0, critical_bytes: self.disk.critical.0 },
             sweep_s: self.timeouts.sweep.as_secs(),
+            tool_ms: u64::try_from(self.timeouts.tool.as_millis()).unwrap_or(u64::MAX),
+            health_ms: u64::try_from(self.timeouts.health.as_millis()).unwrap_or(u64::MAX),
             history_s: self.timeouts.history.as_secs(),
             chat_ttl_s: self.chats.ttl.as_secs(),
             chat_port: self.chats.port,
@@ -142,6 +144,7 @@ mod tests {
             (theirs.visits_per_sandbox, theirs.visits_per_owner)
         );
         assert_eq!((ours.sweep_s, ours.history_s), (theirs.sweep_s, theirs.history_s));
+        assert_eq!((ours.tool_ms, ours.health_ms), (theirs.tool_ms, theirs.health_ms));
         assert_eq!((ours.chat_ttl_s, ours.chat_port), (theirs.chat_ttl_s, theirs.chat_port));
         assert_eq!(ours.most_thinking_s, theirs.most_thinking_s);
         assert_eq!(ours.automatic_snapshots, theirs.automatic_snapshots);

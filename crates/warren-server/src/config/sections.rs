@@ -225,8 +225,12 @@ sections! {
         suspended: Duration = "1d";
         /// The longest `thinking` lease.
         max_thinking: Duration = "1h";
+        /// How long a call of a tool may take that names no time of its own.
+        tool: Duration = "2m";
         /// How often expired things are looked for.
         sweep: Duration = "1m";
+        /// How long health believes what a backend said of itself.
+        health: Duration = "30s";
         /// How long records of ended sandboxes and events are kept.
         history: Duration = "7d";
     }

@@ -96,6 +96,7 @@ impl Check<'_> {
             ("timeouts.detached", timeouts.detached),
             ("timeouts.suspended", timeouts.suspended),
             ("timeouts.max_thinking", timeouts.max_thinking),
+            ("timeouts.tool", timeouts.tool),
             ("timeouts.sweep", timeouts.sweep),
             ("timeouts.history", timeouts.history),
             ("chats.ttl", config.chats.ttl),

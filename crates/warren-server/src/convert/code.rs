@@ -65,7 +65,7 @@ pub(crate) fn code_message(event: Event, count: &mut Option<u64>) -> Message {
     match event {
         Event::NumberOfExecutions { execution_count } => {
             *count = Some(execution_count);
-            Message::new("started", &json!({ "execution_count": execution_count }))
+            Message::new("started", &api::CodeStarted { execution_count })
         }
         Event::Stdout(text) => Message::new("stdout", &text),
         Event::Stderr(text) => Message::new("stderr", &text),

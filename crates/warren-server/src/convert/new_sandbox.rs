@@ -46,6 +46,7 @@ pub(crate) fn new_sandbox(
         .map_err(|error| ApiError::invalid(format!("{at}{}", spec_field(&error)), error.to_string()))?;
     Ok(NewParts {
         sandbox: NewSandbox {
+            name: body.name.map(|name| parsed(format!("{at}name"), &name)).transpose()?,
             disk_limit_required: body.disk_mib.is_some(),
             kind,
             metadata: body.metadata,
@@ -169,8 +170,9 @@ mod tests {
     #[test]
     fn each_wrong_value_is_named_as_the_caller_wrote_it() {
         type Spoil = fn(&mut api::CreateSandbox);
-        let cases: [(&str, Spoil); 12] = [
+        let cases: [(&str, Spoil); 13] = [
             ("template", |b| b.template = Some("../etc".into())),
+            ("name", |b| b.name = Some("sbxmine".into())),
             ("memory_mib", |b| b.memory_mib = Some(1)),
             ("memory_mib", |b| b.memory_mib = Some(u64::MAX)),
             ("cpus", |b| b.cpus = Some(f64::NAN)),

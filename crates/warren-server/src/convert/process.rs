@@ -3,11 +3,13 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use warren_core::SandboxId;
 use warren_engine::{Launched, Output, OutputCaps, port_of};
+use warren_face::address::Address;
 use warren_face::error::{ApiError, Code};
 use warren_wire::api::{
     Command, Encoding, Exec, ExecResult, ExitCause, OutputRange, Process, ProcessExit, ProcessStatus, Signal,
-    StartProcess, StreamNotice, TerminalSize,
+    StartProcess, StreamNotice, StreamStarted, TerminalSize,
 };
 use warren_wire::guest::{
     self, ByteString, Exit, ProcessId, ProcessInfo, ProcessSelector, Start, Started, Stdin,
@@ -150,7 +152,7 @@ pub(crate) fn exec_result(result: warren_engine::ExecResult, encoding: Encoding)
 }
 
 /// A process whose port, if it has one, was not tried.
-pub(crate) fn process(info: ProcessInfo) -> Process {
+pub(crate) fn process(info: ProcessInfo, (address, sandbox): (&Address, &SandboxId)) -> Process {
     let port = port_of(&info);
     let exit = info.exit.as_ref().map(process_exit);
     Process {
@@ -161,16 +163,17 @@ pub(crate) fn process(info: ProcessInfo) -> Process {
         cwd: info.cwd.to_text().into_owned(),
         terminal: info.terminal,
         status: if exit.is_some() { ProcessStatus::Exited } else { ProcessStatus::Running },
+        exited: exit,
         exit,
         age_ms: info.age_ms,
         output: OutputRange { from: info.kept_from, to: info.kept_to },
         port,
-        address: None,
+        address: port.map(|port| address.url(sandbox, port)),
     }
 }
 
-pub(crate) fn launched(launched: Launched) -> Process {
-    Process { status: launch_status(launched.status), ..process(launched.process) }
+pub(crate) fn launched(launched: Launched, at: (&Address, &SandboxId)) -> Process {
+    Process { status: launch_status(launched.status), ..process(launched.process, at) }
 }
 
 pub(crate) fn process_exit(exit: &Exit) -> ProcessExit {
@@ -184,12 +187,11 @@ pub(crate) fn process_exit(exit: &Exit) -> ProcessExit {
 
 pub(crate) fn started(started: &Started) -> StreamNotice {
     let Started { process, pid, position } = *started;
-    StreamNotice::Started { process_id: process.0, pid, position }
+    StreamNotice::Started(StreamStarted { process_id: process.0, pid, position })
 }
 
 pub(crate) fn exited(exit: &Exit) -> StreamNotice {
-    let ProcessExit { exit_code, cause, signal, duration_ms } = process_exit(exit);
-    StreamNotice::Exited { exit_code, cause, signal, duration_ms }
+    StreamNotice::Exited(process_exit(exit))
 }
 
 fn words(command: Command) -> Result<Vec<ByteString>, ApiError> {

@@ -5,7 +5,7 @@ use warren_core::{
     DeathCause, DeathCertificate, Limits, Mount, MountAccess, SandboxRecord, Status, Timeouts, Usage,
 };
 use warren_engine::{Acquired, Patch};
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use super::network::{network, network_usage};
@@ -18,6 +18,7 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
     let spec = &record.spec;
     api::Sandbox {
         sandbox_id: record.id.to_string(),
+        name: record.name.as_ref().map(ToString::to_string),
         session_id: None,
         status: status(record.status),
         paused_by: record.paused.as_ref().map(|paused| paused_by(paused.by)),
@@ -27,6 +28,7 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         labels: spec.labels.clone(),
         metadata: record.metadata.clone(),
         user: spec.user.clone(),
+        cwd: spec.workdir.as_deref().map(text),
         workdir: spec.workdir.as_deref().map(text),
         hostname: spec.hostname.clone(),
         network: network(&spec.network),
@@ -98,15 +100,17 @@ pub(crate) fn usage(usage: Usage) -> api::Usage {
     }
 }
 
-pub(crate) fn patch(body: api::PatchSandbox) -> Patch {
-    Patch {
+pub(crate) fn patch(body: api::PatchSandbox) -> Result<Patch, ApiError> {
+    let named = |name: Option<String>| name.map(|name| parsed("name", &name)).transpose();
+    Ok(Patch {
+        name: body.name.map(named).transpose()?,
         labels: body.labels,
         metadata: body.metadata,
         ttl_s: body.ttl_s,
         least_ttl_s: None,
         on_expiry: body.on_expiry.map(on_expiry),
         annotations: None,
-    }
+    })
 }
 
 /// How long a pause waits for what goes on, if it says.

@@ -16,6 +16,7 @@ pub(crate) fn health(health: Health, no_network: Option<String>, to_strangers: b
         sandboxes: health.sandboxes,
         max_sandboxes: health.max_sandboxes,
         sessions: health.sessions,
+        active_tools: health.active_tools,
         uptime_s: health.uptime_s,
         errors: health.errors,
         no_network,
@@ -56,6 +57,7 @@ pub(crate) fn template(info: &TemplateInfo) -> api::Template {
         source: info.source.clone(),
         user: info.user.clone(),
         workdir: info.workdir.clone(),
+        cwd: info.workdir.clone(),
         broken: info.broken.clone(),
     }
 }

@@ -1,8 +1,8 @@
 use std::path::PathBuf;
 
-use warren_core::{ByteSize, Deadline, Provision, RunLimits, SessionRecord};
+use warren_core::{ByteSize, Deadline, IsolationKind, Provision, RunLimits, SandboxRecord, SessionRecord};
 use warren_engine::{
-    Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView, Settings,
+    Abilities, Acquire, Acquired, Attach, Expected, Requirements, SessionDetails, SessionView, Settings,
 };
 use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
@@ -34,7 +34,9 @@ pub(crate) fn session(record: &SessionRecord) -> api::Session {
         thinking_until: moment(&record.thinking_until),
         timeouts: times(record.timeouts),
         sandbox: None,
+        snapshot_count: None,
         fresh: None,
+        capabilities: None,
     }
 }
 
@@ -46,6 +48,41 @@ pub(crate) fn session_view(view: &SessionView) -> api::Session {
 pub(crate) fn acquired(acquired: &Acquired) -> api::Session {
     let whole = Some(sandbox(&acquired.sandbox));
     api::Session { sandbox: whole, fresh: Some(acquired.fresh), ..session(&acquired.session) }
+}
+
+pub(crate) fn capabilities(
+    record: &SandboxRecord,
+    abilities: &Abilities,
+    now_unix_ms: u64,
+) -> api::Capabilities {
+    let told = sandbox(record);
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect();
+    api::Capabilities {
+        has_network: told.network.mode != api::NetworkMode::None,
+        allowed_destinations: destinations(&told.network),
+        can_write_filesystem: abilities.can_write,
+        readable_paths: paths(&abilities.readable),
+        writable_paths: paths(&abilities.writable),
+        syscall_filter_active: abilities.isolation == Some(IsolationKind::Namespaces),
+        is_persistent: told.on_expiry != api::OnExpiry::Delete,
+        time_remaining_ms: record.deadline.unix_ms.saturating_sub(now_unix_ms),
+        backend: told.backend,
+        profile: told.profile,
+        limits: told.limits,
+        created_at: told.created_at,
+    }
+}
+
+/// The destinations that a policy opens. Grants count while they last.
+fn destinations(network: &api::Network) -> Vec<String> {
+    let granted = network.grants.iter().filter(|grant| grant.effect == api::NetworkEffect::Allow);
+    match network.mode {
+        api::NetworkMode::None => Vec::new(),
+        api::NetworkMode::Public | api::NetworkMode::Learn => vec!["*".to_owned()],
+        api::NetworkMode::Allow | api::NetworkMode::Ask => {
+            network.allow.iter().chain(granted.map(|grant| &grant.rule)).cloned().collect()
+        }
+    }
 }
 
 pub(crate) fn details(details: &SessionDetails) -> api::SessionDetails {

@@ -1,10 +1,10 @@
 use std::time::Duration;
 
 use warren_core::catalog::SnapshotFilter;
-use warren_core::{SandboxId, SnapshotId, SnapshotReason, SnapshotRecord};
+use warren_core::{LeaveOut, SandboxId, SnapshotReason, SnapshotRecord};
 use warren_engine::{
-    EndedProcess, EndedSession, EngineError, ForkOrder, Point, PromoteOrder, Promoted, RolledBack,
-    TakeSnapshot, Taken, TurnDone, WayBack,
+    EndedProcess, EndedSession, EngineError, ForkOrder, PromoteOrder, Promoted, RolledBack, TakeSnapshot,
+    Taken, TurnDone, WayBack,
 };
 use warren_face::error::{ApiError, conflict, parsed};
 use warren_face::extract::Params;
@@ -128,7 +128,7 @@ pub(crate) fn snapshot_filter(
 ) -> Result<SnapshotFilter, ApiError> {
     Ok(SnapshotFilter {
         sandbox,
-        session: params.parsed("session")?,
+        session: params.parsed_as("session_id", "session")?,
         name: params.text("name").map(ToOwned::to_owned),
         named: params.flag("named")?,
     })
@@ -149,6 +149,7 @@ pub(crate) fn fork_order(body: api::Fork, caller: String) -> Result<ForkOrder, A
     }
     Ok(ForkOrder {
         count: body.count,
+        name: body.name.map(|name| parsed("name", &name)).transpose()?,
         client: body.client.unwrap_or(caller),
         lifetime_s: body.ttl_s,
         on_expiry: body.on_expiry.map(on_expiry),
@@ -157,9 +158,9 @@ pub(crate) fn fork_order(body: api::Fork, caller: String) -> Result<ForkOrder, A
     })
 }
 
-pub(crate) fn promote_order(body: &api::Promote) -> Result<PromoteOrder, ApiError> {
+pub(crate) fn promote_order(body: &api::Promote, into: Option<SandboxId>) -> Result<PromoteOrder, ApiError> {
     Ok(PromoteOrder {
-        into: body.into.as_ref().map(|text| parsed("into", text)).transpose()?,
+        into,
         apply: body.apply,
         conflicts: match body.conflicts {
             api::ConflictRule::Refuse => warren_core::Conflicts::Refuse,
@@ -167,16 +168,21 @@ pub(crate) fn promote_order(body: &api::Promote) -> Result<PromoteOrder, ApiErro
             api::ConflictRule::Theirs => warren_core::Conflicts::Theirs,
         },
         force: body.force,
+        leave_out: leave_out(body.leave_ignored, body.exclude.clone())?,
     })
 }
 
-/// A state, by the id of a snapshot or of a sandbox.
-pub(crate) fn point(field: &str, text: &str) -> Result<Point, ApiError> {
-    if let Ok(id) = text.parse::<SnapshotId>() {
-        return Ok(Point::Snapshot(id));
+/// Patterns of paths that are passed over.
+const MOST_PATTERNS: usize = 256;
+
+/// Paths that are passed over.
+pub(crate) fn leave_out(ignored: bool, patterns: Vec<String>) -> Result<LeaveOut, ApiError> {
+    let usable = |pattern: &String| (1..=4095).contains(&pattern.len());
+    if patterns.len() > MOST_PATTERNS || !patterns.iter().all(usable) {
+        let text = format!("`exclude` has up to {MOST_PATTERNS} patterns of 1 to 4095 bytes");
+        return Err(ApiError::invalid("exclude", text));
     }
-    let wrong = || ApiError::invalid(field, format!("`{field}` is the id of a snapshot or of a sandbox"));
-    text.parse().map(Point::Sandbox).map_err(|_| wrong())
+    Ok(LeaveOut { ignored, patterns })
 }
 
 fn milliseconds(time: Duration) -> f64 {
@@ -210,17 +216,6 @@ mod tests {
         for name in [String::new(), "x".repeat(129), "a\nb".into(), "a\0".into(), "\u{85}".into()] {
             let problem = snapshot_name("name", name).unwrap_err().problem();
             assert_eq!((problem.status, problem.field.as_deref()), (422, Some("name")));
-        }
-    }
-
-    #[test]
-    fn a_point_is_a_snapshot_or_a_sandbox() {
-        let sandbox = "sbxaaaaaaaaaaaaaaaaaaaaaaaaaa";
-        let snapshot = "snap-00000000-0000-4000-8000-000000000000";
-        assert_eq!(point("from", sandbox).unwrap(), Point::Sandbox(sandbox.parse().unwrap()));
-        assert_eq!(point("from", snapshot).unwrap(), Point::Snapshot(snapshot.parse().unwrap()));
-        for text in ["", "..", "snap-", "sbx", "layer-00000000-0000-4000-8000-000000000000"] {
-            assert_eq!(point("to", text).unwrap_err().problem().field.as_deref(), Some("to"), "{text}");
         }
     }
 

@@ -12,8 +12,8 @@ use crate::state::AppState;
 
 const LONGEST_WORD: usize = 64;
 
-/// `{sandbox_id}` of the path, with which the caller acts on the sandbox. A text that cannot be an
-/// id is answered like an id that nobody has.
+/// `{sandbox_id}` of the path, with which the caller acts on the sandbox: any word for it. A text
+/// that cannot be one is answered like an id that nobody has.
 #[derive(Debug)]
 pub(crate) struct SandboxPath(pub(crate) Sandbox);
 
@@ -27,8 +27,7 @@ impl FromRequestParts<AppState> for SandboxPath {
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let caller = <Caller as FromRequestParts<AppState>>::from_request_parts(parts, state).await?;
         let text = part(parts, state, "sandbox_id").await?;
-        let id = text.parse().map_err(|_| EngineError::sandbox_not_found(shorten(&text)))?;
-        Ok(Self(state.engine.as_(&caller).sandbox(&id)))
+        Ok(Self(state.engine.as_(&caller).find(&text).await?))
     }
 }
 

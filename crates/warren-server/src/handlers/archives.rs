@@ -13,7 +13,7 @@ use warren_face::transfer::{self, Incoming, Pace, export};
 use warren_wire::api;
 
 use crate::convert;
-use crate::extract::{Json, Params, SnapshotPath};
+use crate::extract::{Json, Params, SnapshotPath, point_in};
 use crate::state::AppState;
 
 pub(crate) async fn take_out(
@@ -22,7 +22,11 @@ pub(crate) async fn take_out(
     SnapshotPath(id): SnapshotPath,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let (order, kind, ending) = export_order(&params)?;
+    let since = match params.text("since") {
+        Some(since) => Some(point_in("since", since, &state, &caller).await?),
+        None => None,
+    };
+    let (order, kind, ending) = export_order(&params, since)?;
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::OfClient, move |to| async move {
@@ -38,9 +42,18 @@ pub(crate) async fn take_out(
 }
 
 /// The export that the query asks for, its media type, and its file's ending.
-fn export_order(params: &Params) -> Result<(ExportOrder, &'static str, &'static str), ApiError> {
+fn export_order(
+    params: &Params,
+    since: Option<Point>,
+) -> Result<(ExportOrder, &'static str, &'static str), ApiError> {
     let below = convert::inside_or_root(params, "path")?;
     let format = params.text("format").unwrap_or("tar");
+    let exclude: Vec<String> = params.all("exclude").map(str::to_owned).collect();
+    let leave_out = convert::leave_out(params.flag("leave_ignored")?, exclude)?;
+    if format != "patch" && !leave_out.is_empty() {
+        let field = if leave_out.ignored { "leave_ignored" } else { "exclude" };
+        return Err(ApiError::invalid(field, format!("`{field}` is not for the format `{format}`")));
+    }
     let alone = |field: &'static str| match params.text(field) {
         Some(_) => Err(ApiError::invalid(field, format!("`{field}` is not for the format `{format}`"))),
         None => Ok(()),
@@ -48,10 +61,8 @@ fn export_order(params: &Params) -> Result<(ExportOrder, &'static str, &'static 
     match format {
         "tar" => alone("since").map(|()| (ExportOrder::Tar { below }, "application/x-tar", "tar")),
         "patch" => {
-            let since = params.text("since");
             let since = since.ok_or_else(|| ApiError::invalid("since", "a patch needs `since`"))?;
-            let since = convert::point("since", since)?;
-            Ok((ExportOrder::Patch { since, below }, "text/x-patch", "patch"))
+            Ok((ExportOrder::Patch { since, below, leave_out }, "text/x-patch", "patch"))
         }
         "history" => {
             alone("since").and_then(|()| alone("path"))?;

@@ -1,11 +1,11 @@
 use axum::extract::State;
 use http::StatusCode;
 use warren_face::auth::Caller;
-use warren_face::error::{ApiError, parsed};
+use warren_face::error::ApiError;
 use warren_wire::api;
 
 use crate::convert;
-use crate::extract::Json;
+use crate::extract::{Json, sandbox_in};
 use crate::state::AppState;
 
 type Answer = Result<Json<api::Sandbox>, ApiError>;
@@ -19,7 +19,7 @@ pub(crate) async fn set(
     caller: Caller,
     Json(body): Json<api::SetDefaultSandbox>,
 ) -> Answer {
-    let id = parsed("sandbox_id", &body.sandbox_id)?;
+    let id = sandbox_in("sandbox_id", &body.sandbox_id, &state, &caller).await?;
     state.engine.as_(&caller).sandboxes().set_default(Some(&id)).await?;
     get(State(state), caller).await
 }

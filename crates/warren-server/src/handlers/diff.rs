@@ -6,13 +6,12 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_TYPE;
 use parking_lot::Mutex;
 use warren_core::{Change, Differences};
-use warren_engine::Point;
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 use warren_face::transfer::{Pace, export};
 
 use crate::convert;
-use crate::extract::Params;
+use crate::extract::{Params, point_in};
 use crate::state::AppState;
 
 /// The answer is written as it is found, so that it takes no memory however long it is.
@@ -21,8 +20,10 @@ pub(crate) async fn get(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let (from, to) = (point(&params, "from")?, point(&params, "to")?);
+    let (from, to) = (text(&params, "from")?, text(&params, "to")?);
     let options = convert::diff_options(&params)?;
+    let from = point_in("from", from, &state, &caller).await?;
+    let to = point_in("to", to, &state, &caller).await?;
     let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::Brisk, move |out| async move {
         let writer = DiffWriter::begin(out);
@@ -36,9 +37,8 @@ pub(crate) async fn get(
     Ok(([(CONTENT_TYPE, "application/json")], body.await?).into_response())
 }
 
-fn point(params: &Params, field: &'static str) -> Result<Point, ApiError> {
-    let text = params.text(field).ok_or_else(|| ApiError::invalid(field, format!("`{field}` is missing")))?;
-    convert::point(field, text)
+fn text<'a>(params: &'a Params, field: &str) -> Result<&'a str, ApiError> {
+    params.text(field).ok_or_else(|| ApiError::invalid(field, format!("`{field}` is missing")))
 }
 
 /// A [`warren_wire::api::Diff`] on its way. A clone goes on with the same one.

@@ -2,14 +2,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::HeaderMap;
-use warren_core::{EventRecord, SandboxId, SessionId};
+use warren_core::catalog::EventFilter;
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_face::sse::{self, Message};
 use warren_wire::api;
 
 use crate::convert;
-use crate::extract::{Json, Params};
+use crate::extract::{Json, Params, sandbox_param};
 use crate::state::AppState;
 
 const USUAL_LIMIT: u64 = 100;
@@ -21,7 +21,9 @@ pub(crate) async fn list(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let wanted = Wanted { sandbox: params.parsed("sandbox")?, session: params.parsed("session")? };
+    let name = params.given("sandbox_id", "sandbox");
+    let sandbox = sandbox_param(name, &params, &state, &caller).await?;
+    let wanted = EventFilter { sandbox, session: params.parsed_as("session_id", "session")? };
     let after = params.number("after", 0, u64::MAX)?;
     let limit = params.number("limit", 1, MOST)?.unwrap_or(USUAL_LIMIT);
     if sse::is_wanted(&headers) {
@@ -33,14 +35,18 @@ pub(crate) async fn list(
     }
     let after = after.unwrap_or(0);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    let events = state.engine.as_(&caller).events().list(after, limit).await?;
-    let next_after = events.last().map_or(after, |event| event.number);
-    let items = events.iter().filter(|event| wanted.includes(event)).map(convert::event).collect();
+    let (events, next_after) = state.engine.as_(&caller).events().find(wanted, after, limit).await?;
+    let items = events.iter().map(convert::event).collect();
     Ok(Json(api::EventPage { items, next_after }).into_response())
 }
 
 /// Goes on until the reader goes, the key is revoked, or the server ends.
-async fn follow(state: &AppState, caller: &Caller, after: u64, wanted: Wanted) -> Result<Response, ApiError> {
+async fn follow(
+    state: &AppState,
+    caller: &Caller,
+    after: u64,
+    wanted: EventFilter,
+) -> Result<Response, ApiError> {
     let events = state.engine.as_(caller).events().follow(after).await?;
     let messages = events.filter_map(move |record| {
         let message = wanted.includes(&record).then(|| {
@@ -50,18 +56,4 @@ async fn follow(state: &AppState, caller: &Caller, after: u64, wanted: Wanted) -
         std::future::ready(message)
     });
     Ok(sse::answer(caller, messages))
-}
-
-/// Which of the owner's events are wanted.
-#[derive(Debug)]
-struct Wanted {
-    sandbox: Option<SandboxId>,
-    session: Option<SessionId>,
-}
-
-impl Wanted {
-    fn includes(&self, record: &EventRecord) -> bool {
-        self.sandbox.as_ref().is_none_or(|id| record.sandbox.as_ref() == Some(id))
-            && self.session.as_ref().is_none_or(|id| record.session.as_ref() == Some(id))
-    }
 }

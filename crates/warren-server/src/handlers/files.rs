@@ -2,6 +2,7 @@
 
 pub(crate) mod change;
 pub(crate) mod look;
+pub(crate) mod pack;
 pub(crate) mod transfer;
 pub(crate) mod unpack;
 

@@ -7,7 +7,7 @@ use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
 use crate::convert;
-use crate::extract::{Json, JsonOrNothing, SandboxPath, SessionPath};
+use crate::extract::{Json, JsonOrNothing, SandboxPath, SessionPath, sandbox_in};
 use crate::state::AppState;
 
 type Answer = Result<Json<api::RolledBack>, ApiError>;
@@ -85,10 +85,14 @@ fn went(state: &AppState, done: &RolledBack) -> Json<api::RolledBack> {
 }
 
 pub(crate) async fn promote(
+    State(state): State<AppState>,
     SandboxPath(sandbox): SandboxPath,
     JsonOrNothing(body): JsonOrNothing<api::Promote>,
 ) -> Result<Json<api::Promoted>, ApiError> {
-    let order = convert::promote_order(&body)?;
-    let done = sandbox.history().promote(order).await?;
+    let into = match &body.into {
+        Some(word) => Some(sandbox_in("into", word, &state, sandbox.caller()).await?),
+        None => None,
+    };
+    let done = sandbox.history().promote(convert::promote_order(&body, into)?).await?;
     convert::promoted(&done, body.apply).map(Json)
 }

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::StreamExt as _;
 use http::{HeaderMap, StatusCode};
 use warren_engine::{EngineError, port_of};
+use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::body::broken_body;
 use warren_face::error::{ApiError, Code};
@@ -22,33 +23,41 @@ const SIGKILL: i32 = 9;
 
 pub(crate) async fn start(
     SandboxPath(sandbox): SandboxPath,
+    address: Address,
     Json(body): Json<api::StartProcess>,
 ) -> Result<Response, ApiError> {
     let port = convert::checked_port(body.port)?;
     let order = convert::start_order(body)?;
+    let at = (&address, sandbox.id());
     let process = match port {
-        Some(port) => convert::launched(sandbox.launch(order, port).await?),
-        None => convert::process(sandbox.spawn(order).await?),
+        Some(port) => convert::launched(sandbox.launch(order, port).await?, at),
+        None => convert::process(sandbox.spawn(order).await?, at),
     };
     Ok((StatusCode::CREATED, Json(process)).into_response())
 }
 
-pub(crate) async fn list(SandboxPath(sandbox): SandboxPath) -> Result<Json<api::ProcessList>, ApiError> {
+pub(crate) async fn list(
+    SandboxPath(sandbox): SandboxPath,
+    address: Address,
+) -> Result<Json<api::ProcessList>, ApiError> {
     let processes = sandbox.processes().list().await?;
-    Ok(Json(api::ProcessList { items: processes.into_iter().map(convert::process).collect() }))
+    let shown = |info| convert::process(info, (&address, sandbox.id()));
+    Ok(Json(api::ProcessList { items: processes.into_iter().map(shown).collect() }))
 }
 
 /// A process that was given a port is looked at through it.
 pub(crate) async fn get(
     SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
+    address: Address,
 ) -> Result<Json<api::Process>, ApiError> {
     let found = sandbox.processes().get(process.clone()).await?;
+    let at = (&address, sandbox.id());
     if port_of(&found).is_none() {
-        return Ok(Json(convert::process(found)));
+        return Ok(Json(convert::process(found, at)));
     }
     let launched = sandbox.processes().launch_status(process).await?;
-    Ok(Json(convert::launched(launched)))
+    Ok(Json(convert::launched(launched, at)))
 }
 
 /// One that has ended is as dead as was asked for.
@@ -124,6 +133,7 @@ pub(crate) async fn wait(
     SandboxPath(sandbox): SandboxPath,
     ProcessPath(process): ProcessPath,
     params: Params,
+    address: Address,
 ) -> Result<Json<api::Process>, ApiError> {
     let patience = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
     let processes = sandbox.processes();
@@ -133,5 +143,5 @@ pub(crate) async fn wait(
         () = tokio::time::sleep(Duration::from_secs(patience)) => {}
         _ = caller.until_cut() => return Err(ApiError::new(Code::ShuttingDown, "the server is shutting down")),
     }
-    Ok(Json(convert::process(processes.get(process).await?)))
+    Ok(Json(convert::process(processes.get(process).await?, (&address, sandbox.id()))))
 }

@@ -60,6 +60,7 @@ pub(crate) async fn list(
     }
     let filter = SandboxFilter {
         statuses: statuses.unwrap_or_default(),
+        name: params.parsed("name")?,
         labels: params.map("label")?,
         metadata: params.map("metadata")?,
         ended: params.flag("ended")?,
@@ -90,7 +91,7 @@ pub(crate) async fn get(SandboxPath(sandbox): SandboxPath, params: Params) -> An
 }
 
 pub(crate) async fn update(SandboxPath(sandbox): SandboxPath, Json(body): Json<api::PatchSandbox>) -> Answer {
-    let record = sandbox.update(convert::patch(body)).await?;
+    let record = sandbox.update(convert::patch(body)?).await?;
     Ok(Json(convert::sandbox(&record)))
 }
 

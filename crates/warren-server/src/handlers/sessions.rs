@@ -1,8 +1,9 @@
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
+use warren_core::SessionRecord;
 use warren_core::catalog::SessionFilter;
-use warren_engine::Release;
+use warren_engine::{Acquired, Release};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_wire::api;
@@ -10,7 +11,7 @@ use warren_wire::api;
 use super::sandboxes::made;
 use super::snapshots::settle_template;
 use crate::convert;
-use crate::extract::{IdempotencyKey, Json, Params, SessionPath};
+use crate::extract::{IdempotencyKey, Json, Params, SessionPath, sandbox_param};
 use crate::state::AppState;
 
 type Answer = Result<Json<api::Session>, ApiError>;
@@ -26,7 +27,8 @@ pub(crate) async fn acquire(
     let request = convert::acquire(body, idempotency, &state.settings)?;
     let acquired = state.engine.as_(&caller).sessions().acquire(request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "sandbox."))?;
-    Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::acquired(&acquired)).into_response()))
+    let answer = with_capabilities(&state, &caller, &acquired).await;
+    Ok(made(acquired.repeated, StatusCode::CREATED, Json(answer).into_response()))
 }
 
 pub(crate) async fn attach(
@@ -41,7 +43,16 @@ pub(crate) async fn attach(
     let acquired = state.engine.as_(&caller).sessions().attach(request).await;
     let acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
     let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(convert::acquired(&acquired))).into_response())
+    Ok((status, Json(with_capabilities(&state, &caller, &acquired).await)).into_response())
+}
+
+/// The session is there, also where nobody can say what its sandbox is made of.
+async fn with_capabilities(state: &AppState, caller: &Caller, acquired: &Acquired) -> api::Session {
+    let sandbox = &acquired.sandbox;
+    let abilities = state.engine.as_(caller).sessions().abilities(sandbox).await.ok();
+    let now_unix_ms = state.clock.unix_ms();
+    let able = abilities.map(|abilities| convert::capabilities(sandbox, &abilities, now_unix_ms));
+    api::Session { capabilities: able, ..convert::acquired(acquired) }
 }
 
 pub(crate) async fn list(
@@ -50,22 +61,48 @@ pub(crate) async fn list(
     params: Params,
 ) -> Result<Json<api::Page<api::Session>>, ApiError> {
     let filter = SessionFilter {
-        sandbox: params.parsed("sandbox")?,
+        sandbox: sandbox_param(params.given("sandbox_id", "sandbox"), &params, &state, &caller).await?,
         client: params.text("client").map(ToOwned::to_owned),
         ended: params.flag("ended")?,
     };
-    let page = state.engine.as_(&caller).sessions().list(&filter, &params.page()?).await?;
-    Ok(Json(convert::page(&page, convert::session)))
+    let sessions = state.engine.as_(&caller).sessions();
+    let page = sessions.list(&filter, &params.page()?).await?;
+    let held = page.items.iter().map(|session| session.sandbox.clone()).collect();
+    let counts = sessions.count_snapshots(held).await?;
+    let count = |session: &SessionRecord| Some(counts.get(&session.sandbox).copied().unwrap_or(0));
+    let shown = |session: &SessionRecord| api::Session {
+        snapshot_count: count(session),
+        ..convert::session(session)
+    };
+    Ok(Json(convert::page(&page, shown)))
 }
 
-pub(crate) async fn get(SessionPath(session): SessionPath) -> Answer {
-    Ok(Json(convert::session_view(&session.view().await?)))
+pub(crate) async fn get(
+    State(state): State<AppState>,
+    caller: Caller,
+    SessionPath(session): SessionPath,
+) -> Answer {
+    let view = session.view().await?;
+    let snapshot_count = count(&state, &caller, &view.session).await?;
+    Ok(Json(api::Session { snapshot_count, ..convert::session_view(&view) }))
 }
 
 pub(crate) async fn details(
+    State(state): State<AppState>,
+    caller: Caller,
     SessionPath(session): SessionPath,
 ) -> Result<Json<api::SessionDetails>, ApiError> {
-    Ok(Json(convert::details(&session.details().await?)))
+    let details = session.details().await?;
+    let mut told = convert::details(&details);
+    told.session.snapshot_count = count(&state, &caller, &details.view.session).await?;
+    Ok(Json(told))
+}
+
+/// How many snapshots a session's sandbox has.
+async fn count(state: &AppState, caller: &Caller, session: &SessionRecord) -> Result<Option<u64>, ApiError> {
+    let sessions = state.engine.as_(caller).sessions();
+    let counts = sessions.count_snapshots(vec![session.sandbox.clone()]).await?;
+    Ok(Some(counts.get(&session.sandbox).copied().unwrap_or(0)))
 }
 
 pub(crate) async fn detach(SessionPath(session): SessionPath) -> Answer {

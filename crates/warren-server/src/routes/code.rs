@@ -1,7 +1,8 @@
 use warren_core::Scope;
-use warren_face::route::Access;
+use warren_face::route::{Access, Events};
 use warren_wire::api::{
-    CodeContext, CodeContextList, CodeEnd, CodeOutput, CodeResult, CodeText, NewCodeContext, RunCode,
+    CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeStarted, CodeText,
+    NewCodeContext, RunCode,
 };
 
 use super::Route;
@@ -16,10 +17,16 @@ pub(super) fn rows() -> Vec<Route> {
             .takes::<RunCode>()
             .long()
             .answers::<CodeResult>(200, "What became of it, also where it failed.")
-            .or_as("text/event-stream")
-            .mentions::<CodeText>()
-            .mentions::<CodeOutput>()
-            .mentions::<CodeEnd>()
+            .or_events(
+                Events::named("CodeEvent", "A cell while it runs. After `end` there is nothing more.")
+                    .event::<CodeStarted>("started")
+                    .event::<CodeText>("stdout")
+                    .event::<CodeText>("stderr")
+                    .event::<CodeOutput>("result")
+                    .event::<CodeError>("exception")
+                    .empty_event("unknown")
+                    .event::<CodeEnd>("end"),
+            )
             .works_inside(),
         // Asking for them starts the service.
         Route {

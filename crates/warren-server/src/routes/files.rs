@@ -1,15 +1,15 @@
-use warren_face::route::Parameter;
 use warren_face::route::schema::{flag, matching, number, text_of};
+use warren_face::route::{Events, Parameter};
 use warren_wire::api::{
     ChangeMode, ChangeOwner, FileChange, FileInfo, FileList, GrepResult, MakeDirectory, MakeSymlink,
-    MoveFile, Unpacked, Written,
+    MoveFile, PackFiles, Unpacked, Written,
 };
 
 use super::Route;
-use crate::handlers::files::{change, look, transfer, unpack};
+use crate::handlers::files::{change, look, pack, transfer, unpack};
 
 pub(super) fn rows() -> Vec<Route> {
-    [transfers(), looks(), changes()].into_iter().flatten().collect()
+    [transfers(), archives(), looks(), changes()].into_iter().flatten().collect()
 }
 
 /// The path of a file, and the user whose rights count.
@@ -60,7 +60,35 @@ fn transfers() -> Vec<Route> {
             .long()
             .answers::<Written>(200, "It is written.")
             .works_inside(),
+        of_file(Route::delete("/v1/sandboxes/{sandbox_id}/files", "remove_file", change::remove))
+            .does("Remove a file or directory")
+            .parameter(Parameter::query("recursive", "With all that is in it.", flag()))
+            .long()
+            .answers_nothing(204, "It is gone.")
+            .works_inside(),
+    ]
+}
+
+fn archives() -> Vec<Route> {
+    let directory = || {
+        let about = "The directory. A relative path starts at the user's home.";
+        Parameter::query("path", about, text_of(1, 4095)).required()
+    };
+    vec![
+        as_user(Route::get("/v1/sandboxes/{sandbox_id}/files/archive", "pack_files", pack::pack))
+            .does("Read a directory as a tar file")
+            .parameter(directory())
+            .long()
+            .answers_as(200, "Its files, directories and symbolic links.", "application/x-tar")
+            .works_inside(),
+        Route::post("/v1/sandboxes/{sandbox_id}/files/archive", "pack_some_files", pack::pack_some)
+            .does("Read some files of a directory as a tar file")
+            .takes::<PackFiles>()
+            .long()
+            .answers_as(200, "Those of them that exist.", "application/x-tar")
+            .works_inside(),
         as_user(Route::put("/v1/sandboxes/{sandbox_id}/files/archive", "unpack_files", unpack::unpack))
+            .also_at("/v1/sandboxes/{sandbox_id}/archive")
             .does("Unpack a tar file below a directory. The journal tells it as one, and one undo takes it back")
             .takes_bytes()
             .parameter(
@@ -73,12 +101,6 @@ fn transfers() -> Vec<Route> {
             )
             .long()
             .answers::<Unpacked>(200, "It is unpacked.")
-            .works_inside(),
-        of_file(Route::delete("/v1/sandboxes/{sandbox_id}/files", "remove_file", change::remove))
-            .does("Remove a file or directory")
-            .parameter(Parameter::query("recursive", "With all that is in it.", flag()))
-            .long()
-            .answers_nothing(204, "It is gone.")
             .works_inside(),
     ]
 }
@@ -109,7 +131,7 @@ fn looks() -> Vec<Route> {
             .parameter(
                 Parameter::query(
                     "pattern",
-                    "`*`, `?`, `[…]`, `{a,b}` and `**`, compared with paths below `root`.",
+                    "`*`, `?`, `[…]`, `{a,b}` and `**`, compared with paths below `path`.",
                     text_of(1, 4095),
                 )
                 .required(),
@@ -129,7 +151,7 @@ fn looks() -> Vec<Route> {
             ))
             .parameter(Parameter::query(
                 "files",
-                "Only files whose path below `root` matches this.",
+                "Only files whose path below `path` matches this.",
                 text_of(1, 4095),
             ))
             .answers::<GrepResult>(200, "Lines that match.")
@@ -138,19 +160,19 @@ fn looks() -> Vec<Route> {
             .does("Follow what changes in a directory")
             .parameter(Parameter::query("recursive", "And in all directories below.", flag()))
             .long()
-            .answers_as(
-                200,
-                "An event `watching` once it begins, then `changed` for each `FileChange`.",
-                "text/event-stream",
+            .answers_events(
+                "What changes, until the reader goes.",
+                Events::named("WatchEvent", "`watching` once it begins, then `changed` for each change.")
+                    .empty_event("watching")
+                    .event::<FileChange>("changed"),
             )
-            .mentions::<FileChange>()
             .works_inside(),
     ]
 }
 
 fn searching(route: Route) -> Route {
-    let root = Parameter::query("root", "Where to look.", text_of(1, 4095)).required();
-    as_user(route.parameter(root)).long()
+    let path = Parameter::query("path", "Where to look.", text_of(1, 4095)).required().formerly("root");
+    as_user(route.parameter(path)).long()
 }
 
 fn changes() -> Vec<Route> {

@@ -1,8 +1,8 @@
-use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, number, text_of};
+use warren_face::route::schema::{SANDBOX_WORD, flag, matching, number, text_of};
+use warren_face::route::{Events, Parameter};
 use warren_wire::api::{
     Blame, CompleteTurn, Diff, EndedSession, Fork, Forks, Journal, MakeTemplate, NameSnapshot, Promote,
-    Promoted, Rollback, RolledBack, Snapshot, SnapshotList, Steps, TakeSnapshot, Template, Tool, ToolCall,
+    Promoted, Rollback, RolledBack, Snapshot, SnapshotList, Steps, TakeSnapshot, Template, ToolCall,
     ToolList, ToolOutput, ToolResult, Turn,
 };
 
@@ -10,7 +10,8 @@ use super::Route;
 use crate::convert::MOST_CHANGES;
 use crate::handlers::{archives, diff, history, journal, snapshots, tools};
 
-const POINT: &str = "^(snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|sbx[a-z2-7]{26})$";
+/// The id of a snapshot, or a word for a sandbox.
+const POINT: &str = SANDBOX_WORD;
 const SESSION: &str = "^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$";
 const TEMPLATE: &str = "^[a-z0-9][a-z0-9._-]{0,62}$";
 
@@ -26,7 +27,10 @@ pub(super) fn rows() -> Vec<Route> {
 
 fn filtered(route: Route) -> Route {
     route
-        .parameter(Parameter::query("session", "Only those of this session.", matching(SESSION)))
+        .parameter(
+            Parameter::query("session_id", "Only those of this session.", matching(SESSION))
+                .formerly("session"),
+        )
         .parameter(Parameter::query("name", "Only those of this name.", text_of(1, 128)))
         .parameter(Parameter::query("named", "Only those with a name.", flag()))
         .paged()
@@ -154,6 +158,8 @@ fn archive() -> Vec<Route> {
             ))
             .parameter(Parameter::query("path", "Only what is below this directory.", matching(PATH)))
             .parameter(Parameter::query("since", "Of a patch: the snapshot or sandbox that it starts from.", matching(POINT)))
+            .parameter(Parameter::query("leave_ignored", "Of a patch: pass over what the `.gitignore` files of the state name.", flag()))
+            .parameter(Parameter::query("exclude", "Of a patch: pass over what matches this, as a line of `.gitignore` in `path`. May be repeated.", text_of(1, 4095)))
             .long()
             .answers_as(200, "The archive.", "application/x-tar")
             .or_as("text/x-patch")
@@ -224,8 +230,7 @@ fn called() -> Vec<Route> {
         Route::get("/v1/tools", "list_tools", tools::list)
             .does("List the tools that can be called in a sandbox")
             .of_server()
-            .answers::<ToolList>(200, "All of them.")
-            .mentions::<Tool>(),
+            .answers::<ToolList>(200, "All of them."),
         Route::post("/v1/sandboxes/{sandbox_id}/tools/{tool}", "call_tool", tools::call)
             .does(
                 "Call a tool. With `Accept: text/event-stream` what it writes is told as `stdout` and `stderr`, then `result`",
@@ -233,8 +238,12 @@ fn called() -> Vec<Route> {
             .takes::<ToolCall>()
             .long()
             .answers::<ToolResult>(200, "What the tool says, also where it says that it failed.")
-            .or_as("text/event-stream")
-            .mentions::<ToolOutput>()
+            .or_events(
+                Events::named("ToolEvent", "A tool while it runs. After `result` there is nothing more.")
+                    .event::<ToolOutput>("stdout")
+                    .event::<ToolOutput>("stderr")
+                    .event::<ToolResult>("result"),
+            )
             .works_inside(),
     ]
 }

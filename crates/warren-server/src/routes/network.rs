@@ -1,5 +1,5 @@
-use warren_face::route::Parameter;
 use warren_face::route::schema::number;
+use warren_face::route::{Events, Parameter};
 use warren_wire::api::{
     AnswerNetworkAsk, ChangeNetworkRules, NetworkAskList, NetworkLog, NetworkLogEntry, NetworkRequest,
     NetworkStatus,
@@ -51,8 +51,11 @@ fn watching() -> Vec<Route> {
             ))
             .long()
             .answers::<NetworkLog>(200, "Entries, the oldest first. In a stream each is an event `entry`.")
-            .or_as("text/event-stream")
-            .mentions::<NetworkLogEntry>(),
+            .or_events(
+                Events::named("NetworkLogEvent", "The log as it grows.")
+                    .numbered()
+                    .event::<NetworkLogEntry>("entry"),
+            ),
         Route::get("/v1/sandboxes/{sandbox_id}/network/learned", "get_learned_network", network::learned)
             .does("The smallest policy for what a sandbox has reached")
             .answers::<NetworkRequest>(200, "A policy as `set_network` and `create_sandbox` take it."),

@@ -1,10 +1,9 @@
 use warren_core::Scope;
-use warren_face::route::Access;
-use warren_face::route::Parameter;
 use warren_face::route::schema::{flag, matching, number};
+use warren_face::route::{Access, Events, Parameter};
 use warren_wire::api::{
-    Exec, ExecResult, OutputPiece, Process, ProcessList, SendSignal, StartProcess, StreamCommand,
-    StreamNotice, StreamOpening, TerminalSize,
+    Exec, ExecResult, OutputPiece, Process, ProcessExit, ProcessList, SendSignal, StartProcess,
+    StreamCommand, StreamMissed, StreamNotice, StreamOpening, StreamStarted, TerminalSize,
 };
 
 use super::Route;
@@ -17,6 +16,18 @@ pub(super) fn rows() -> Vec<Route> {
     [running(), single(), talking()].into_iter().flatten().collect()
 }
 
+/// A process as a stream tells it.
+fn process_events() -> Events {
+    let about = "A process that is followed: that it started, what it writes, and how it ended. The `id` of an event is the position after it.";
+    Events::named("ProcessEvent", about)
+        .numbered()
+        .event::<StreamStarted>("started")
+        .event::<OutputPiece>("stdout")
+        .event::<OutputPiece>("stderr")
+        .event::<StreamMissed>("missed")
+        .event::<ProcessExit>("exited")
+}
+
 fn running() -> Vec<Route> {
     vec![
         Route::post("/v1/sandboxes/{sandbox_id}/exec", "exec", exec::run)
@@ -24,8 +35,7 @@ fn running() -> Vec<Route> {
             .takes::<Exec>()
             .long()
             .answers::<ExecResult>(200, "How it ended, and what it wrote.")
-            .or_as("text/event-stream")
-            .mentions::<OutputPiece>()
+            .or_events(process_events())
             .works_inside(),
         Route::post("/v1/sandboxes/{sandbox_id}/processes", "start_process", processes::start)
             .does("Start a command and leave it running")
@@ -78,38 +88,50 @@ fn single() -> Vec<Route> {
 
 fn talking() -> Vec<Route> {
     vec![
-        Route::post("/v1/sandboxes/{sandbox_id}/processes/{process}/stdin", "write_process_stdin", processes::stdin)
-            .does("Write to a process's standard input")
-            .takes_bytes()
-            .parameter(Parameter::query("close", "There is no more input after this.", flag()))
-            .long()
-            .answers_nothing(204, "The process has been given all of it.")
-            .works_inside(),
-        Route::get("/v1/sandboxes/{sandbox_id}/processes/{process}/output", "follow_process", processes::output)
-            .does("Follow what a process writes, until it ends")
-            .parameter(Parameter::query("from", "The position to go on from. Left out: the beginning.", number(0, MOST_NUMBER)))
-            .parameter(Parameter::query("encoding", "How output is written. Left out: `utf8`.", matching("^(utf8|base64)$")))
-            .parameter(Parameter::header(
-                "Last-Event-ID",
-                "For a reader that comes back: the `id` of the last event it saw. It goes before `from`.",
-                number(0, MOST_NUMBER),
-            ))
-            .long()
-            .answers_as(
-                200,
-                "Events `started`, `stdout`, `stderr`, `missed` and `exited`; the `id` of each is the position after it.",
-                "text/event-stream",
-            )
-            .works_inside(),
+        Route::post(
+            "/v1/sandboxes/{sandbox_id}/processes/{process}/stdin",
+            "write_process_stdin",
+            processes::stdin,
+        )
+        .does("Write to a process's standard input")
+        .takes_bytes()
+        .parameter(Parameter::query("close", "There is no more input after this.", flag()))
+        .long()
+        .answers_nothing(204, "The process has been given all of it.")
+        .works_inside(),
+        Route::get(
+            "/v1/sandboxes/{sandbox_id}/processes/{process}/output",
+            "follow_process",
+            processes::output,
+        )
+        .does("Follow what a process writes, until it ends")
+        .parameter(Parameter::query(
+            "from",
+            "The position to go on from. Left out: the beginning.",
+            number(0, MOST_NUMBER),
+        ))
+        .parameter(Parameter::query(
+            "encoding",
+            "How output is written. Left out: `utf8`.",
+            matching("^(utf8|base64)$"),
+        ))
+        .parameter(Parameter::header(
+            "Last-Event-ID",
+            "For a reader that comes back: the `id` of the last event it saw. It goes before `from`.",
+            number(0, MOST_NUMBER),
+        ))
+        .long()
+        .answers_events("What it writes and how it ends.", process_events())
+        .works_inside(),
         Route {
             access: Access::Key(Scope::Use),
             ..Route::get("/v1/sandboxes/{sandbox_id}/stream", "stream_process", stream::open)
                 .does("Start or join a process over a WebSocket (subprotocol `warren.v1`)")
                 .long()
                 .answers_nothing(101, "The client's first message is a `StreamOpening`.")
-                .mentions::<StreamOpening>()
-                .mentions::<StreamCommand>()
-                .mentions::<StreamNotice>()
+                .message::<StreamOpening>("client_first")
+                .message::<StreamCommand>("client_text")
+                .message::<StreamNotice>("server_text")
                 .works_inside()
         },
     ]

@@ -5,6 +5,8 @@ use warren_wire::api::{CreateSandbox, Death, PatchSandbox, PauseSandbox, Sandbox
 use super::Route;
 use crate::handlers::{default_sandbox, sandboxes};
 
+const NAME: &str = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$";
+
 pub(super) fn rows() -> Vec<Route> {
     [collection(), single(), default()].into_iter().flatten().collect()
 }
@@ -30,6 +32,7 @@ fn collection() -> Vec<Route> {
                     "^(creating|syncing|ready|paused|stopping|stopped|failed)(,(creating|syncing|ready|paused|stopping|stopped|failed))*$",
                 ),
             ))
+            .parameter(Parameter::query("name", "Only the one of this name.", matching(NAME)))
             .parameter(Parameter::repeated("label", "Only those with this label: `KEY=VALUE`.", matching("^[^=]+=")))
             .parameter(Parameter::repeated(
                 "metadata",
@@ -59,7 +62,7 @@ fn single() -> Vec<Route> {
             .long()
             .answers::<Sandbox>(200, "The sandbox."),
         Route::patch("/v1/sandboxes/{sandbox_id}", "update_sandbox", sandboxes::update)
-            .does("Change labels, metadata or time to live")
+            .does("Change name, labels, metadata or time to live")
             .takes::<PatchSandbox>()
             .answers::<Sandbox>(200, "As it is now.")
             .conflicts(),

@@ -1,6 +1,6 @@
-use warren_face::route::Parameter;
-use warren_face::route::schema::{matching, number};
-use warren_wire::api::{CreateKey, EventPage, Health, Key, KeyList, Stats, Template, TemplateList};
+use warren_face::route::schema::{SANDBOX_WORD, matching, number};
+use warren_face::route::{Events, Parameter};
+use warren_wire::api::{CreateKey, Event, EventPage, Health, Key, KeyList, Stats, Template, TemplateList};
 
 use super::Route;
 use crate::handlers::{events, health, keys, metrics, openapi, recovery, stats, templates};
@@ -17,17 +17,19 @@ fn watching() -> Vec<Route> {
         Route::get("/v1/events", "list_events", events::list)
             .does("See what happened, or follow it as it happens (with `Accept: text/event-stream`)")
             .parameter(Parameter::query("after", "Only those with a greater number.", number(0, MOST_NUMBER)))
-            .parameter(Parameter::query("limit", "Look at so many at most. Left out: 100.", number(1, 1000)))
-            .parameter(Parameter::query(
-                "sandbox",
-                "Only those of this sandbox.",
-                matching("^sbx[a-z2-7]{26}$"),
-            ))
-            .parameter(Parameter::query(
-                "session",
-                "Only those of this session.",
-                matching("^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
-            ))
+            .parameter(Parameter::query("limit", "At most so many. Left out: 100.", number(1, 1000)))
+            .parameter(
+                Parameter::query("sandbox_id", "Only those of this sandbox.", matching(SANDBOX_WORD))
+                    .formerly("sandbox"),
+            )
+            .parameter(
+                Parameter::query(
+                    "session_id",
+                    "Only those of this session.",
+                    matching("^sess-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"),
+                )
+                .formerly("session"),
+            )
             .parameter(Parameter::header(
                 "Last-Event-ID",
                 "For a reader that comes back: the number of the last event it saw. It goes before `after`.",
@@ -35,7 +37,13 @@ fn watching() -> Vec<Route> {
             ))
             .long()
             .answers::<EventPage>(200, "Events, the oldest first.")
-            .or_as("text/event-stream"),
+            .or_events(
+                Events::named("EventMessage", "An event as a stream tells it, under its own name.")
+                    .numbered()
+                    .any_event::<Event>("^[a-z_]+$"),
+            )
+            .fails(404)
+            .conflicts(),
         Route::get("/v1/stats", "get_stats", stats::get)
             .does("Figures since the server started, and of this moment")
             .of_server()
@@ -86,7 +94,7 @@ fn stored_templates() -> Vec<Route> {
             .admin()
             .parameter(Parameter::query(
                 "config",
-                "Of a root filesystem: how its processes start, as JSON with `env`, `user`, `workdir` and `command`.",
+                "Of a root filesystem: how its processes start, as JSON with `env`, `user`, `cwd` and `command`.",
                 matching(r"^\{.*\}$"),
             ))
             .long()

@@ -1,5 +1,5 @@
 use warren_face::route::Parameter;
-use warren_face::route::schema::{flag, matching, text_of};
+use warren_face::route::schema::{SANDBOX_WORD, flag, matching, text_of};
 use warren_wire::api::{
     AcquireSession, AttachSession, CanRun, MarkFailed, MarkReady, NewRun, ReleaseSession, Run, RunList,
     Session, SessionDetails, Thinking,
@@ -34,15 +34,16 @@ fn collection() -> Vec<Route> {
             .conflicts(),
         Route::get("/v1/sessions", "list_sessions", sessions::list)
             .does("List sessions, the newest first")
-            .parameter(Parameter::query(
-                "sandbox",
-                "Only those with this sandbox.",
-                matching("^sbx[a-z2-7]{26}$"),
-            ))
+            .parameter(
+                Parameter::query("sandbox_id", "Only those with this sandbox.", matching(SANDBOX_WORD))
+                    .formerly("sandbox"),
+            )
             .parameter(Parameter::query("client", "Only those of this client.", text_of(1, 255)))
             .parameter(Parameter::query("ended", "Also those that no longer hold their sandbox.", flag()))
             .paged()
-            .answers_page::<Session>("A page of them."),
+            .answers_page::<Session>("A page of them.")
+            .fails(404)
+            .conflicts(),
     ]
 }
 

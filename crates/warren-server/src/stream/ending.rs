@@ -4,7 +4,7 @@ use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use tungstenite::Error as SocketError;
 use warren_face::auth::Cut;
 use warren_face::error::{ApiError, Code};
-use warren_wire::api::StreamNotice;
+use warren_wire::api::{StreamError, StreamNotice};
 
 /// Time for the last words, and for the client to say good-bye.
 const FAREWELL: Duration = Duration::from_millis(1500);
@@ -54,6 +54,16 @@ impl Ending {
         }
     }
 
+    /// As [`Self::broken`], before there is a process: the first message holds its command.
+    pub(super) fn broken_at_first(error: axum::Error) -> Self {
+        match Self::broken(error) {
+            Self::Violated(close_code::SIZE, detail) => {
+                Self::Failed(ApiError::new(Code::CommandTooLarge, detail))
+            }
+            ending => ending,
+        }
+    }
+
     /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped:
     /// a connection that is closed with bytes unread takes back what was said.
     pub(super) async fn say(self, mut socket: WebSocket) {
@@ -94,7 +104,7 @@ impl Ending {
 fn told(error: &ApiError) -> (StreamNotice, String) {
     error.log();
     let problem = error.problem();
-    (StreamNotice::Error { code: problem.code.clone(), detail: problem.detail }, problem.code)
+    (StreamNotice::Error(StreamError { code: problem.code.clone(), detail: problem.detail }), problem.code)
 }
 
 fn shorten(reason: &str) -> String {

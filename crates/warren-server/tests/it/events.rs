@@ -61,8 +61,34 @@ fn events_of_one_sandbox_or_session_are_chosen() {
     assert!(
         of_session["items"].as_array().unwrap().iter().all(|event| event["session_id"] == one["session_id"])
     );
-    let refused = server.call("GET", &format!("{EVENTS}?sandbox=x")).send().expect(422).json();
-    assert_eq!(refused["field"], "sandbox");
+    for name in ["sandbox", "sandbox_id"] {
+        let refused = server.call("GET", &format!("{EVENTS}?{name}=X")).send().expect(422).json();
+        assert_eq!(refused["field"], name);
+    }
+    let unknown = server.call("GET", &format!("{EVENTS}?sandboxes=x")).send().expect(422).json();
+    let there_are = "there are `after`, `limit`, `sandbox_id`, `session_id`";
+    assert!(unknown["detail"].as_str().unwrap().ends_with(there_are), "{unknown}");
+}
+
+#[test]
+fn events_are_chosen_before_they_are_counted() {
+    let server = TestServer::start();
+    server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201);
+    let wanted = server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201).json();
+    let of = |query: &str| {
+        let id = wanted["sandbox_id"].as_str().unwrap();
+        server.call("GET", &format!("{EVENTS}?sandbox_id={id}&{query}")).send().expect(200).json()
+    };
+    let first = of("limit=1");
+    assert_eq!(words(&first), ["sandbox_created"]);
+    assert_eq!(first["items"][0]["sandbox_id"], wanted["sandbox_id"]);
+    assert_eq!(first["next_after"], first["items"][0]["number"]);
+    let rest = of(&format!("limit=3&after={}", first["next_after"]));
+    assert_eq!(words(&rest).len(), 3);
+    server.call("POST", "/v1/sandboxes").json(&json!({})).send().expect(201);
+    let none = of(&format!("after={}", rest["next_after"]));
+    assert_eq!(none["items"], json!([]));
+    assert!(none["next_after"].as_u64() > rest["next_after"].as_u64(), "{none}");
 }
 
 #[test]

@@ -77,6 +77,23 @@ fn signals_go_by_name_and_number() {
 }
 
 #[test]
+fn a_process_with_a_port_is_told_where_it_is_reached() {
+    let (server, path) = processes();
+    let sandbox = path.split('/').nth(3).unwrap();
+    let made = start(&server, &path, &json!({"command": ["sleep", "60"], "port": 8000}));
+    let url = made["address"].as_str().unwrap();
+    assert!(url.starts_with(&format!("http://8000-{sandbox}.")), "{url}");
+    let port = server.call("GET", &format!("/v1/sandboxes/{sandbox}/ports/8000")).send().expect(200).json();
+    assert_eq!(port["url"], url);
+    let id = &made["process_id"];
+    let later = server.call("GET", &format!("{path}/{id}")).send().expect(200).json();
+    let listed = server.call("GET", &path).send().expect(200).json();
+    assert_eq!((&later["address"], &listed["items"][0]["address"]), (&json!(url), &json!(url)));
+    let plain = start(&server, &path, &json!({"command": ["sleep", "60"]}));
+    assert_eq!(plain.get("address"), None);
+}
+
+#[test]
 fn waiting_ends_with_the_process_or_with_patience() {
     let (server, path) = processes();
     let id = start(&server, &path, &json!({"command": ["cat"], "stdin_open": true}))["process_id"].clone();
@@ -88,7 +105,8 @@ fn waiting_ends_with_the_process_or_with_patience() {
     let mut answer = Vec::new();
     waiting.read_to_end(&mut answer).unwrap();
     let ended = Answer::parse(&answer).expect(200).json();
-    assert_eq!((&ended["status"], &ended["exit"]["exit_code"]), (&json!("exited"), &json!(0)));
+    assert_eq!((&ended["status"], &ended["exited"]["exit_code"]), (&json!("exited"), &json!(0)));
+    assert_eq!(ended["exit"], ended["exited"], "clients of before find it by its old name");
     server.call("GET", &format!("{path}/{id}/wait?timeout_s=99999")).send().expect(422);
 }
 

@@ -63,7 +63,7 @@ impl Things {
         assert!(!path.contains('{'), "tell this test how to fill {}", route.path);
         match route.operation {
             "read_file" | "head_file" | "write_file" | "remove_file" | "stat_file" | "list_files"
-            | "watch_files" | "unpack_files" | "blame" => {
+            | "watch_files" | "pack_files" | "unpack_files" | "blame" => {
                 format!("{path}?path=/x")
             }
             "diff" => format!("{path}?from={0}&to={0}", self.snapshot),
@@ -96,6 +96,7 @@ pub(crate) fn body(route: &Route) -> Option<Value> {
         "signal_process" => json!({"signal": "TERM"}),
         "resize_process" => json!({"columns": 80, "rows": 24}),
         "make_directory" => json!({"path": "/x"}),
+        "pack_some_files" => json!({"path": "/x", "files": ["y"]}),
         "move_file" => json!({"from": "/x", "to": "/y"}),
         "change_file_mode" => json!({"path": "/x", "mode": "0644"}),
         "change_file_owner" => json!({"path": "/x", "owner": "root"}),

@@ -19,7 +19,7 @@ fn a_create_answers_all_of_it() {
     let body = json!({
         "template": "python", "type": "research", "memory_mib": 512, "cpus": 1.5, "pids": 100, "disk_mib": 1024,
         "inodes": 1000, "open_files": 64, "ttl_s": 600, "env": {"A": "1"}, "labels": {"team": "a"},
-        "metadata": {"note": "x"}, "user": "user", "workdir": "/work", "hostname": "box", "network": "public",
+        "metadata": {"note": "x"}, "user": "user", "cwd": "/work", "hostname": "box", "network": "public",
         "profile": "strict", "backend": "fake", "on_expiry": "delete",
         "timeouts": {"active_s": 10, "detached_s": 20, "suspended_s": 30}, "client": "me",
     });

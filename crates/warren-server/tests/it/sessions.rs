@@ -83,7 +83,7 @@ fn an_attach_joins_or_makes() {
     let made = attach(create).expect(201).json();
     assert_eq!((&made["fresh"], &made["sandbox"]["limits"]["pids"]), (&json!(true), &json!(77)));
     for (body, field) in [
-        (json!({"sandbox_id": "nonsense", "client": "b"}), "sandbox_id"),
+        (json!({"sandbox_id": "Nonsense", "client": "b"}), "sandbox_id"),
         (json!({"sandbox_id": unknown, "client": "b", "create": {}}), "create"),
         (
             json!({"sandbox_id": unknown, "client": "b", "create_if_missing": true, "create": {"client": "x"}}),
@@ -107,7 +107,7 @@ fn lists_are_chosen_by_sandbox_and_client() {
     assert_eq!(listed(&format!("sandbox={}", one["sandbox_id"].as_str().unwrap())), 1);
     server.call("POST", &format!("{SESSIONS}/{}/terminate", id(&one))).send().expect(200);
     assert_eq!((listed(""), listed("ended=true")), (1, 2));
-    let refused = server.call("GET", &format!("{SESSIONS}?sandbox=nonsense")).send().expect(422).json();
+    let refused = server.call("GET", &format!("{SESSIONS}?sandbox=Nonsense")).send().expect(422).json();
     assert_eq!(refused["field"], "sandbox");
 }
 
@@ -150,6 +150,66 @@ fn what_a_session_needs_is_ready_or_failed() {
 }
 
 #[test]
+fn a_client_that_attaches_is_told_what_the_sandbox_can_do() {
+    let server = TestServer::start();
+    let made = json!({"ttl_s": 600, "memory_mib": 256, "on_expiry": "delete", "profile": "strict",
+        "network": {"mode": "none"}});
+    let sandbox = server.call("POST", "/v1/sandboxes").json(&made).send().expect(201).json();
+    let body = json!({"sandbox_id": sandbox["sandbox_id"], "client": "b"});
+    let session = server.call("POST", "/v1/sessions/attach").json(&body).send().expect(200).json();
+    let able = &session["capabilities"];
+    assert_eq!((&able["backend"], &able["profile"]), (&sandbox["backend"], &json!("strict")));
+    assert_eq!((&able["limits"], &able["created_at"]), (&sandbox["limits"], &sandbox["created_at"]));
+    assert_eq!((&able["has_network"], &able["allowed_destinations"]), (&json!(false), &json!([])));
+    assert_eq!((&able["can_write_filesystem"], &able["is_persistent"]), (&json!(true), &json!(false)));
+    let paths = |name: &str| able[name].as_array().unwrap().clone();
+    assert!(paths("readable_paths").contains(&json!("/proc")), "{able}");
+    assert!(paths("writable_paths").contains(&json!("/")), "{able}");
+    assert!(!paths("writable_paths").contains(&json!("/proc")), "{able}");
+    let left = able["time_remaining_ms"].as_u64().unwrap();
+    assert!((1..=600_000).contains(&left), "{left}");
+    let looked_at = server.call("GET", &format!("{SESSIONS}/{}", id(&session))).send().expect(200).json();
+    assert_eq!(looked_at.get("capabilities"), None);
+}
+
+#[test]
+fn a_path_that_must_be_readable_is_there_or_the_sandbox_does_not_fit() {
+    let server = TestServer::start();
+    let first = acquired(&server, &json!({"client": "a"}));
+    let sandbox = first["sandbox_id"].as_str().unwrap();
+    let note = format!("/v1/sandboxes/{sandbox}/files?path=/note");
+    server.call("PUT", &note).body("read me").send().expect(200);
+    let wanted = |path: &str| json!({"client": "b", "preferred_sandbox_id": sandbox, "required": {"readable": [path]}});
+    assert_eq!(acquired(&server, &wanted("/note"))["sandbox_id"], sandbox);
+    // The preferred one lacks it, and so does a fresh one, which is ended again.
+    let refused = server.call("POST", SESSIONS).json(&wanted("/not-there")).send().expect(422).json();
+    assert_eq!(refused["field"], "required.readable");
+    assert!(refused["detail"].as_str().unwrap().contains("/not-there"), "{refused}");
+    let left = server.call("GET", "/v1/sandboxes").send().expect(200).json();
+    assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
+    let later = json!({"client": "b", "background": true, "required": {"readable": ["/note"]}});
+    let refused = server.call("POST", SESSIONS).json(&later).send().expect(422).json();
+    assert_eq!(refused["field"], "required.readable");
+}
+
+#[test]
+fn a_session_tells_how_many_snapshots_its_sandbox_has() {
+    let server = TestServer::start();
+    let session = acquired(&server, &json!({"client": "a"}));
+    let at = format!("{SESSIONS}/{}", id(&session));
+    let before = server.call("GET", &at).send().expect(200).json()["snapshot_count"].as_u64().unwrap();
+    let snapshots = format!("/v1/sandboxes/{}/snapshots", session["sandbox_id"].as_str().unwrap());
+    server.call("POST", &snapshots).json(&json!({"name": "one"})).send().expect(201);
+    let now = server.call("GET", &at).send().expect(200).json();
+    assert!(now["snapshot_count"].as_u64().unwrap() > before, "{now}");
+    let details = server.call("GET", &format!("{at}/details")).send().expect(200).json();
+    assert_eq!(details["session"]["snapshot_count"], now["snapshot_count"]);
+    let by_sandbox = format!("{SESSIONS}?sandbox_id={}", session["sandbox_id"].as_str().unwrap());
+    let list = server.call("GET", &by_sandbox).send().expect(200).json();
+    assert_eq!(list["items"][0]["snapshot_count"], now["snapshot_count"]);
+}
+
+#[test]
 fn an_expired_session_can_be_resumed() {
     let server = TestServer::start();
     let session = acquired(&server, &json!({"client": "a"}));
@@ -167,7 +227,7 @@ fn what_an_acquire_cannot_use_is_named() {
         (json!({"client": "a\u{7}"}), "client"),
         (json!({"client": "a", "sandbox": {"client": "b"}}), "sandbox.client"),
         (json!({"client": "a", "backend": "x", "sandbox": {"backend": "y"}}), "backend"),
-        (json!({"client": "a", "preferred_sandbox_id": "x"}), "preferred_sandbox_id"),
+        (json!({"client": "a", "preferred_sandbox_id": "X"}), "preferred_sandbox_id"),
         (json!({"client": "a", "required": {"readable": ["relative"]}}), "required.readable"),
         (json!({"client": "a", "tier": "gold"}), "tier"),
         (json!({"client": "a", "limits": {"run_s": 0}}), "limits.run_s"),

@@ -274,6 +274,11 @@ impl Answer {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
 
+    /// The field that a problem is about.
+    pub(crate) fn field(&self) -> String {
+        self.json()["field"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Insists on a status.
     pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
@@ -329,7 +334,7 @@ pub(crate) fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
 }
 
 /// Waits until the peer closes the connection, and says how long that took.
-pub(crate) fn until_closed(stream: &mut TcpStream) -> Duration {
+pub(crate) fn until_closed(stream: &mut impl std::io::Read) -> Duration {
     let began = Instant::now();
     let mut bytes = [0; 4096];
     while stream.read(&mut bytes).is_ok_and(|count| count > 0) {}

@@ -7,7 +7,7 @@ use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_face::sse::{self, Message};
 use warren_wire::api;
-use warren_wire::guest::{FileEntry, FileOperation, GrepQuery};
+use warren_wire::guest::{ByteString, FileEntry, FileOperation, GrepQuery};
 
 use super::{call, named};
 use crate::convert;
@@ -40,7 +40,7 @@ pub(crate) async fn list(SandboxPath(sandbox): SandboxPath, params: Params) -> R
 
 pub(crate) async fn glob(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let most = limit(&params)?;
-    let (root, pattern) = (named(&params, "root")?, named(&params, "pattern")?);
+    let (root, pattern) = (searched(&params)?, named(&params, "pattern")?);
     let operation = FileOperation::Glob { root, pattern, limit: one_more(most) };
     let listing = sandbox.files().entries(call(&params, operation)?).await?;
     collect(listing, most).await
@@ -49,7 +49,7 @@ pub(crate) async fn glob(SandboxPath(sandbox): SandboxPath, params: Params) -> R
 pub(crate) async fn grep(SandboxPath(sandbox): SandboxPath, params: Params) -> Result<Response, ApiError> {
     let most = limit(&params)?;
     let query = GrepQuery {
-        root: named(&params, "root")?,
+        root: searched(&params)?,
         pattern: named(&params, "pattern")?.to_text().into_owned(),
         ignore_case: params.flag("ignore_case")?,
         files: params.text("files").map(|glob| convert::path("files", glob)).transpose()?,
@@ -71,6 +71,11 @@ pub(crate) async fn watch(
     let call = call(&params, FileOperation::Watch { path, recursive })?;
     let watch = sandbox.files().watch(call).await?;
     Ok(sse::answer(&caller, changes(watch)))
+}
+
+/// Where to look.
+fn searched(params: &Params) -> Result<ByteString, ApiError> {
+    named(params, params.given("path", "root"))
 }
 
 fn limit(params: &Params) -> Result<usize, ApiError> {

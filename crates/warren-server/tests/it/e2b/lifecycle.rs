@@ -18,6 +18,23 @@ fn end_at(server: &TestServer, id: &str) -> String {
 }
 
 #[test]
+fn a_sandbox_is_found_by_every_word_for_it() {
+    let server = TestServer::start();
+    let id = id_of(&create(&server, json!({"timeout": 100})));
+    let patch = server.call("PATCH", &format!("/v1/sandboxes/{id}")).json(&json!({"name": "web"})).send();
+    patch.expect(200);
+    for word in ["web", "@last", &id[..27], &format!("{id}-6532622b")] {
+        assert_eq!(info(&server, word)["sandboxID"], id.as_str(), "{word}");
+        assert_eq!(id_of(&post(&server, word, "connect", json!({"timeout": 100})).expect(200).json()), id);
+    }
+    for word in ["web-6532622b", "Web", "sbx", "@default"] {
+        call(&server, "GET", &format!("/sandboxes/{word}")).pass().expect(404);
+    }
+    call(&server, "DELETE", "/sandboxes/web").pass().expect(204);
+    call(&server, "GET", "/sandboxes/web").pass().expect(404);
+}
+
+#[test]
 fn to_connect_never_shortens() {
     let server = TestServer::start();
     let id = id_of(&create(&server, json!({"timeout": 100})));

@@ -1,5 +1,4 @@
 use std::io::{Read as _, Write as _};
-use std::net::Shutdown;
 
 use warren_core::Scope;
 use warren_wire::client::{Client, ClientError};
@@ -17,7 +16,7 @@ fn a_tunnel_is_the_port_byte_for_byte() {
     let mut stream =
         client(&site, &site.server.admin).connect_port(&site.sandbox, site.application.port).unwrap();
     stream.write_all(b"GET /once HTTP/1.1\r\n\r\n").unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
+    stream.end().unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(

@@ -55,7 +55,7 @@ fn what_cannot_be_exported_is_named() {
     let cases = [
         ("?format=zip", "format"),
         ("?format=patch", "since"),
-        ("?format=patch&since=x", "since"),
+        ("?format=patch&since=X", "since"),
         ("?format=tar&since=snap-00000000-0000-4000-8000-000000000000", "since"),
         ("?format=history&path=/", "path"),
         ("?path=/../etc", "path"),

@@ -79,7 +79,7 @@ fn a_comparison_needs_two_states_of_ones_own() {
     let cases = [
         (String::new(), "from"),
         (format!("?from={then}"), "to"),
-        (format!("?from=x&to={then}"), "from"),
+        (format!("?from=X&to={then}"), "from"),
         (format!("?from={then}&to=../../etc"), "to"),
         (format!("?from={then}&to={then}&path=etc"), "path"),
         (format!("?from={then}&to={then}&path=/a/../b"), "path"),

@@ -13,7 +13,13 @@ fn a_sandbox_goes_back_and_what_it_had_is_kept() {
     let then = world.snapshot();
     world.write(FILE, "now");
     let done = world.ask("rollback", &json!({"snapshot_id": then})).expect(200).json();
-    assert_golden("rolled_back", done.clone());
+    let mut shown = done.clone();
+    for snapshot in ["to", "safety"] {
+        // In the background it is written to disk and counted, sooner or later.
+        shown[snapshot]["durable"] = json!(false);
+        shown[snapshot].as_object_mut().unwrap().retain(|name, _| name != "bytes" && name != "inodes");
+    }
+    assert_golden("rolled_back", shown);
     assert_eq!(world.read(FILE).as_deref(), Some("then"));
     assert_eq!(
         (&done["sandbox"]["sandbox_id"], &done["to"]["snapshot_id"]),

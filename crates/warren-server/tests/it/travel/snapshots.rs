@@ -148,7 +148,7 @@ fn wrong_bodies_name_the_field() {
         ("fork", json!({"count": 101}), "count"),
         ("fork", json!({"labels": {"": "x"}}), "labels"),
         ("fork", json!({"ttl_s": 0}), "ttl_s"),
-        ("promote", json!({"into": "x"}), "into"),
+        ("promote", json!({"into": "X"}), "into"),
         ("promote", json!({"conflicts": "mine"}), "conflicts"),
     ];
     for (what, body, field) in cases {
