@@ -1,26 +1,29 @@
 //! The command line: the options of every command, and the commands.
 
 mod completions;
+mod examples;
+mod habits;
+mod help;
+mod manual;
+mod words;
 
+use std::ffi::OsString;
 use std::process::{ExitCode, Termination};
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::completions::Completions;
+use self::manual::Manual;
+use self::words::CompleteWords;
 use crate::commands::{
-    attempt, bisect, code, config, copy, create, diff, doctor, events, exec, fork, forward, history, keys,
-    list, logs, net, pause, port, processes, promote, remove, run, secret, serve, service, sessions, shell,
-    snapshot, stats, storage, template, tls, tool, transfer, why,
+    attempt, bisect, code, config, context, copy, create, default, diff, doctor, events, exec, fork, forward,
+    history, inspect, keys, list, logs, net, pause, port, processes, promote, remove, rename, run, secret,
+    serve, service, sessions, shell, snapshot, stats, storage, sync, template, tls, tool, transfer, up,
+    upgrade, why,
 };
 use crate::error::CliError;
 use crate::global::Global;
-
-const EXAMPLES: &str = "\
-Try:
-  warren run -- python3 -c 'print(\"hello\")'
-  warren shell
-  warren serve
-  warren doctor";
 
 /// Every agent its own computer.
 ///
@@ -29,12 +32,23 @@ Try:
 /// away again. `warren serve` keeps machines for as long as they are needed; most other commands
 /// talk to it.
 #[derive(Debug, Parser)]
-#[command(name = "warren", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "warren", version, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Reads the command line, the program's name first.
+pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(&words).or_else(|error| match error.kind() {
+        ErrorKind::InvalidSubcommand => habits::read(words, error),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Err(help::improved(Cli::command()).try_get_matches_from(words).err().unwrap_or(error))
+        }
+        _ => Err(error),
+    })
 }
 
 /// The commands and their arguments.
@@ -59,20 +73,29 @@ commands! {
     #[command(subcommand)]
     Service(service::Service),
     Shell(shell::Shell),
-    #[command(visible_alias = "up")]
+    Up(up::Up),
+    Down(up::Down),
     Create(create::Create),
     Exec(exec::Exec),
+    #[command(alias = "list")]
     Ls(list::List),
+    #[command(visible_alias = "show", alias = "describe")]
+    Inspect(inspect::Inspect),
     Ps(processes::Processes),
     Kill(processes::Kill),
     Cp(copy::Copy),
+    Sync(sync::Sync),
     Logs(logs::Logs),
     Port(port::Port),
     Forward(forward::Forward),
     Pause(pause::Pause),
+    #[command(visible_alias = "start", alias = "unpause")]
     Resume(pause::Resume),
     Stop(pause::Stop),
+    #[command(aliases = ["delete", "remove"])]
     Rm(remove::Remove),
+    Rename(rename::Rename),
+    Default(default::Default),
     Why(why::Why),
     Snapshot(snapshot::Snapshot),
     Snapshots(snapshot::Snapshots),
@@ -109,9 +132,16 @@ commands! {
     #[command(subcommand)]
     Config(config::Config),
     #[command(subcommand)]
+    Context(context::Contextual),
+    #[command(subcommand)]
     Tls(tls::Tls),
     Doctor(doctor::Doctor),
+    Upgrade(upgrade::Upgrade),
     Completions(Completions),
+    #[command(hide = true)]
+    CompleteWords(CompleteWords),
+    #[command(hide = true)]
+    Man(Manual),
 }
 
 #[cfg(test)]
