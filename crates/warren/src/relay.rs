@@ -15,9 +15,11 @@ use warren_wire::guest::{CHUNK, Exit, ExitCause, TerminalSize};
 
 pub(crate) use agent::{follow, start_of};
 pub(crate) use service::{follow_service, watch_service};
+pub(crate) use terminal::TerminalFlags;
 
 use self::terminal::{RawTerminal, terminal_size};
 use crate::error::CliError;
+use crate::exit::{KILLED, TIMED_OUT};
 use crate::ui;
 
 /// Where the command's output goes.
@@ -25,6 +27,8 @@ use crate::ui;
 pub(crate) enum Streams {
     /// To this process's own streams, byte by byte.
     PassThrough,
+    /// The same, and the command gets a terminal even where this process has none.
+    Terminal,
     /// Into memory, up to a bound.
     Captured,
 }
@@ -39,17 +43,12 @@ pub(crate) struct Outcome {
     pub(crate) truncated: bool,
 }
 
-/// The command's time limit ended it.
-const TIMED_OUT: i32 = 124;
-/// The command was killed, or the sandbox with it.
-const KILLED: i32 = 137;
-
 impl Outcome {
     pub(crate) fn exit_code(&self) -> i32 {
         match self.exit {
-            Some(Exit { cause: ExitCause::TimedOut, .. }) => TIMED_OUT,
+            Some(Exit { cause: ExitCause::TimedOut, .. }) => TIMED_OUT.into(),
             Some(exit) => exit.code,
-            None => KILLED,
+            None => KILLED.into(),
         }
     }
 }
@@ -82,9 +81,14 @@ enum Seen {
 
 type Sender = Arc<Mutex<dyn Outbound>>;
 
-/// The command gets a terminal if this process has one for input and output.
+/// Tells whether the command gets a terminal: if this process has one for input and output, or if
+/// it was asked for.
 fn has_terminal(streams: Streams) -> bool {
-    streams == Streams::PassThrough && io::stdin().is_terminal() && io::stdout().is_terminal()
+    match streams {
+        Streams::PassThrough => io::stdin().is_terminal() && io::stdout().is_terminal(),
+        Streams::Terminal => true,
+        Streams::Captured => false,
+    }
 }
 
 /// Relays until the command ends. Without `sender` the command has no input and gets no signals.
@@ -96,7 +100,7 @@ fn relay(
 ) -> Result<Outcome, CliError> {
     let raw = on_terminal.then(RawTerminal::enter).flatten();
     if let Some(sender) = sender {
-        forward_signals(&sender, on_terminal)?;
+        forward_signals(&sender, raw.is_some())?;
         forward_input(&sender);
     }
     let outcome = relay_output(inbound, streams);
@@ -109,14 +113,14 @@ fn relay_output(inbound: &mut dyn Inbound, streams: Streams) -> Result<Outcome, 
     let (mut stdout, mut stderr) = (io::stdout(), io::stderr());
     loop {
         match (inbound.next_seen()?, streams) {
-            (Seen::Stdout(bytes), Streams::PassThrough) => ui::write(&mut stdout, &bytes)?,
-            (Seen::Stderr(bytes), Streams::PassThrough) => ui::write(&mut stderr, &bytes)?,
             (Seen::Stdout(bytes), Streams::Captured) => {
                 outcome.truncated |= keep(&mut outcome.stdout, &bytes)
             }
             (Seen::Stderr(bytes), Streams::Captured) => {
                 outcome.truncated |= keep(&mut outcome.stderr, &bytes)
             }
+            (Seen::Stdout(bytes), _) => ui::write(&mut stdout, &bytes)?,
+            (Seen::Stderr(bytes), _) => ui::write(&mut stderr, &bytes)?,
             (Seen::Missed, _) => outcome.truncated = true,
             (Seen::Exited(exit), _) => return Ok(Outcome { exit: Some(exit), ..outcome }),
             (Seen::Ended, _) => return Ok(outcome),

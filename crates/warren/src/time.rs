@@ -16,6 +16,12 @@ pub(crate) fn age_since(unix_seconds: u64) -> String {
     in_one_unit(now.saturating_sub(unix_seconds))
 }
 
+/// The time until an RFC 3339 time in UTC, or the text itself if it is none.
+pub(crate) fn time_until(text: &str) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    unix_seconds(text).map_or_else(|| text.to_owned(), |then| in_one_unit(then.saturating_sub(now)))
+}
+
 /// The time from one RFC 3339 time to another.
 pub(crate) fn took(began: &str, ended: &str) -> Option<String> {
     Some(in_one_unit(unix_seconds(ended)?.saturating_sub(unix_seconds(began)?)))
@@ -40,6 +46,15 @@ pub(crate) fn in_one_unit(seconds: u64) -> String {
     }
 }
 
+/// Milliseconds, as people say them.
+pub(crate) fn from_milliseconds(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1000 => format!("{milliseconds}ms"),
+        1000..10_000 => format!("{:.1}s", milliseconds as f64 / 1000.0),
+        _ => in_one_unit(milliseconds / 1000),
+    }
+}
+
 /// `2026-01-31T12:00:00.000Z`, as the server writes it.
 fn unix_seconds(text: &str) -> Option<u64> {
     OffsetDateTime::parse(text, &Rfc3339).ok()?.unix_timestamp().try_into().ok()
@@ -56,11 +71,13 @@ mod tests {
         assert_eq!(unix_seconds("2026-11-15T00:00:00Z"), Some(1_794_700_800));
         assert_eq!(unix_seconds("yesterday"), None);
         assert_eq!(age_of("yesterday"), "yesterday");
+        assert_eq!(time_until("2000-02-29T12:34:56.000Z"), "0s");
     }
 
     #[test]
     fn ages_have_one_unit() {
         assert_eq!(whole_seconds(Duration::from_millis(1001)), 2);
+        assert_eq!([350, 1240, 61_000].map(from_milliseconds), ["350ms", "1.2s", "61s"]);
         assert_eq!([in_one_unit(5), in_one_unit(600), in_one_unit(90_000)], ["5s", "10m", "25h"]);
     }
 }

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use warren_core::ErrorCode;
 use warren_wire::api::{
-    ExitCause as WireCause, Signal, StartProcess, StreamAttach, StreamCommand, StreamNotice, StreamOpening,
+    Command, ExitCause as WireCause, ProcessExit, Signal, StartProcess, StreamAttach, StreamCommand,
+    StreamNotice, StreamOpening,
 };
 use warren_wire::client::{Client, ClientError, ProcessReader, ProcessWriter, Seen as ClientSeen};
-use warren_wire::guest::{Exit, ExitCause, TerminalSize};
+use warren_wire::guest::{CallError, Exit, ExitCause, Failure, MOST_COMMAND_BYTES, TerminalSize};
 
 use super::terminal::terminal_size;
 use super::{Inbound, Outbound, Outcome, Seen, Streams, has_terminal, relay};
@@ -36,6 +37,20 @@ pub(crate) fn follow_service(
     let mut follower = Follower::start(client, sandbox, start)?;
     let input = Input { line: Arc::clone(&follower.line) };
     relay(Some(Arc::new(Mutex::new(input))), &mut follower, streams, on_terminal)
+}
+
+/// A server closes the stream on a message that it does not take, and cannot say why.
+fn check_size(start: &StartProcess) -> Result<(), CliError> {
+    let words: usize = match &start.command {
+        Command::Shell(line) => line.len(),
+        Command::Words(words) => words.iter().map(String::len).sum(),
+    };
+    let variables: usize = start.env.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let bytes = words + variables;
+    if bytes > MOST_COMMAND_BYTES {
+        return Err(CallError::Failed(Failure::too_large(bytes, MOST_COMMAND_BYTES)).into());
+    }
+    Ok(())
 }
 
 /// Starts a command without input through the server and passes its output on until it ends.
@@ -151,6 +166,7 @@ impl Inbound for Follower<'_> {
 
 impl<'a> Follower<'a> {
     fn start(client: &'a Client, sandbox: &'a str, start: StartProcess) -> Result<Self, CliError> {
+        check_size(&start)?;
         let (reader, writer) = client.stream(sandbox, &StreamOpening::Start(start))?.split();
         let line = Arc::new(Line { writer: Mutex::new(Some(writer)), changed: Condvar::new() });
         Ok(Self { client, sandbox, reader, line, process: None, position: 0 })
@@ -159,16 +175,16 @@ impl<'a> Follower<'a> {
     /// Takes note of the server's notice, and answers it if the command's user is to see it.
     fn noticed(&mut self, notice: StreamNotice) -> Result<Option<Seen>, CliError> {
         match notice {
-            StreamNotice::Started { process_id, position, .. } => {
-                self.process = Some(process_id);
-                self.position = position;
+            StreamNotice::Started(started) => {
+                self.process = Some(started.process_id);
+                self.position = started.position;
                 Ok(None)
             }
-            StreamNotice::Missed { position, .. } => {
-                self.position = position;
+            StreamNotice::Missed(missed) => {
+                self.position = missed.position;
                 Ok(Some(Seen::Missed))
             }
-            StreamNotice::Exited { exit_code, cause, signal, duration_ms } => {
+            StreamNotice::Exited(ProcessExit { exit_code, cause, signal, duration_ms }) => {
                 let cause = match cause {
                     WireCause::Exited => ExitCause::Exited,
                     WireCause::Signalled => ExitCause::Signalled { signal: signal.unwrap_or(0) },
@@ -177,17 +193,17 @@ impl<'a> Follower<'a> {
                 let exit = Exit { code: exit_code, cause, duration_ms, output_bytes: self.position };
                 Ok(Some(Seen::Exited(exit)))
             }
-            StreamNotice::Error { code, detail } if code == ErrorCode::SandboxEnded.as_str() => {
-                ui::complain(&detail);
+            StreamNotice::Error(error) if error.code == ErrorCode::SandboxEnded.as_str() => {
+                ui::complain(&error.detail);
                 Ok(Some(Seen::Ended))
             }
             // The server is ending: the next one is asked.
-            StreamNotice::Error { code, .. }
-                if code == ErrorCode::ShuttingDown.as_str() && self.process.is_some() =>
+            StreamNotice::Error(error)
+                if error.code == ErrorCode::ShuttingDown.as_str() && self.process.is_some() =>
             {
                 Ok(None)
             }
-            StreamNotice::Error { code, detail } => Err(CliError::from_problem(&code, detail)),
+            StreamNotice::Error(error) => Err(CliError::from_problem(&error.code, error.detail)),
         }
     }
 

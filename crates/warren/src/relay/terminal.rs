@@ -1,7 +1,27 @@
 use std::io;
 
+use clap::Args;
 use rustix::termios::{OptionalActions, Termios};
 use warren_wire::guest::TerminalSize;
+
+use super::Streams;
+
+/// The flags that other tools need for a terminal.
+#[derive(Debug, Args)]
+pub(crate) struct TerminalFlags {
+    /// Pass standard input on, as happens anyway
+    #[arg(long, short)]
+    interactive: bool,
+    /// Give the command a terminal even if this one is none, such as in a pipe
+    #[arg(long, short)]
+    tty: bool,
+}
+
+impl TerminalFlags {
+    pub(crate) fn streams(&self) -> Streams {
+        if self.tty { Streams::Terminal } else { Streams::PassThrough }
+    }
+}
 
 pub(super) fn terminal_size() -> TerminalSize {
     let size =
