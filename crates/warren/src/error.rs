@@ -8,6 +8,8 @@ use warren_server::assembly::AssemblyError;
 use warren_wire::client::ClientError;
 use warren_wire::guest::CallError;
 
+use crate::exit::{BROKEN_PIPE, FAILED, INTERRUPTED, NOT_EXECUTABLE, NOT_FOUND};
+
 /// An error as people see it: the chain of causes, its code if it has one, and what to do next.
 #[derive(Debug)]
 pub(crate) struct CliError {
@@ -17,15 +19,6 @@ pub(crate) struct CliError {
     label: Vec<String>,
     pub(crate) hints: Vec<String>,
 }
-
-/// Warren itself could not do it, as opposed to the command that was run.
-pub(crate) const FAILED: u8 = 125;
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
-/// A shell's exit code for a program that SIGINT ended.
-const INTERRUPTED: u8 = 130;
-/// A shell's exit code for a program that SIGPIPE ended.
-pub(crate) const BROKEN_PIPE: u8 = 141;
 
 impl CliError {
     pub(crate) fn new(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -79,6 +72,25 @@ impl CliError {
     }
 }
 
+/// The option that helps against a refusal of the server.
+fn flag_for(code: &str, field: Option<&str>) -> Option<&'static str> {
+    let flag = match (ErrorCode::named(code)?, field) {
+        (_, Some("mounts")) | (ErrorCode::VolumeNotAllowed, _) => {
+            "on the server: `warren serve --allow-mount DIR` lets sandboxes have DIR and all below it"
+        }
+        (_, Some("ttl_s")) => "here: --ttl 2h, for instance",
+        (ErrorCode::PermissionDenied, _) => "here: --user root",
+        (ErrorCode::SandboxExhausted, _) => {
+            "here: `warren create` takes --memory, --disk, --inodes and --pids"
+        }
+        (ErrorCode::MergeConflict, _) => "here: --theirs takes the fork's side, --ours the sandbox's",
+        (ErrorCode::AlreadyExists, _) => "here: --replace, for templates",
+        (ErrorCode::TimedOut, _) => "here: --timeout 10m, for instance",
+        _ => return None,
+    };
+    Some(flag)
+}
+
 /// The exit code for an error's code; a shell's own where a command could not be run.
 fn exit_of(code: ErrorCode) -> u8 {
     match code {
@@ -99,9 +111,14 @@ impl From<ClientError> for CliError {
             ClientError::Refused(problem) => {
                 let mut told = Self::from_problem(&problem.code, problem.detail.as_str());
                 told.label.extend(problem.field.clone());
-                told
+                match flag_for(&problem.code, problem.field.as_deref()) {
+                    Some(flag) => told.hint(flag),
+                    None => told,
+                }
             }
             ClientError::Cut { code, detail } => Self::from_problem(code, detail.as_str()),
+            _ if error.is_untrusted() => Self::new(error)
+                .hint("--ca FILE or WARREN_CA names the authority that vouches for the server"),
             ClientError::Connect { .. } | ClientError::Stream { .. } => {
                 Self::new(error).hint("is the server running? `warren serve` starts one, --url names another")
             }
@@ -156,6 +173,9 @@ mod tests {
         let told = CliError::from_problem("sandbox_not_found", "there is no sandbox `x`");
         assert_eq!(told.chain(), "there is no sandbox `x` (sandbox_not_found)");
         assert_eq!(told.hints, [ErrorCode::SandboxNotFound.hint()]);
+        let refused = |code: ErrorCode, field| flag_for(code.as_str(), field).unwrap_or_default();
+        assert!(refused(ErrorCode::InvalidValue, Some("mounts")).contains("--allow-mount"));
+        assert_eq!(refused(ErrorCode::InvalidValue, None), "");
         let newer = CliError::from_problem("of_a_newer_server", "no");
         assert_eq!((newer.chain().as_str(), newer.hints.len()), ("no (of_a_newer_server)", 0));
     }

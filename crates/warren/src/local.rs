@@ -4,6 +4,7 @@ mod network;
 pub(crate) mod sudo;
 
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ const DIAL_PAUSE: Duration = Duration::from_millis(2);
 
 /// The hint for users without root's rights.
 pub(crate) const NAME_A_SERVER: &str =
-    "or name a server that runs: --url and --key, or WARREN_URL and WARREN_API_KEY";
+    "or name a server that runs: --url and --key, WARREN_URL and WARREN_API_KEY, or `warren context add`";
 
 /// The backends and templates of this machine.
 pub(crate) struct Local {
@@ -64,8 +65,13 @@ impl Local {
 
     /// Opens this machine's data directory if it holds the sandbox.
     pub(crate) fn holding(global: &Global, id: &SandboxId) -> Result<Option<Self>, CliError> {
-        let here = global.url.is_none() && global.data_dir()?.join("sandboxes").join(id.as_str()).is_dir();
+        let here =
+            global.named()?.is_none() && global.data_dir()?.join("sandboxes").join(id.as_str()).is_dir();
         if here { Self::open(global).map(Some) } else { Ok(None) }
+    }
+
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.assembly.config().server.data_dir
     }
 
     /// Makes a sandbox with this network, by the first backend that can.
@@ -113,11 +119,16 @@ impl Local {
 
     /// All sandboxes of all backends.
     pub(crate) fn list(&self) -> Result<Vec<Found>, CliError> {
-        let mut found = Vec::new();
+        Ok(self.by_backend()?.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// All sandboxes, each with the name of its backend.
+    pub(crate) fn by_backend(&self) -> Result<Vec<(&'static str, Found)>, CliError> {
+        let mut all = Vec::new();
         for backend in &self.backends {
-            found.extend(backend.list()?);
+            all.extend(backend.list()?.into_iter().map(|found| (backend.name(), found)));
         }
-        Ok(found)
+        Ok(all)
     }
 
     /// Waits until the backends have removed all that was destroyed, for this long at most.

@@ -1,17 +1,18 @@
-//! Which server the commands talk to: the one that was named, else the one of this machine's data
-//! directory.
+//! Which server the commands talk to: the one that flags or the environment name, else that of the
+//! context in use, else the one of this machine's data directory.
 
 use std::fs;
 use std::io;
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
-use warren_core::{ErrorCode, SandboxId};
 use warren_wire::api::Page;
-use warren_wire::client::{Client, ClientError};
+use warren_wire::client::{Client, ClientError, Trust};
 
-use crate::error::{CliError, is};
+use crate::contexts::{Contexts, LOCAL, same_url};
+use crate::error::CliError;
 use crate::global::Global;
 use crate::local::{Local, NAME_A_SERVER, is_root, sudo};
 
@@ -36,42 +37,97 @@ struct Announcement {
     key: String,
 }
 
+/// A server that somebody named.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// The context's name, or the address.
+    pub(crate) name: String,
+    pub(crate) url: String,
+    pub(crate) key: Option<String>,
+    pub(crate) ca: Option<PathBuf>,
+}
+
 impl Global {
     /// The server that was named, or the one that runs here, or none.
     pub(crate) fn place(&self) -> Result<Place, CliError> {
-        match (&self.url, &self.key) {
-            (Some(url), Some(key)) => Ok(Place::Server(Client::new(url, key)?)),
-            (Some(url), None) => match self.announced()? {
-                Some(announced) if announced.url.trim_end_matches('/') == url.trim_end_matches('/') => {
-                    Ok(Place::Server(Client::new(url, &announced.key)?))
-                }
-                _ => Err(CliError::new(format!("there is no key for {url}"))
-                    .hint("give it with --key or WARREN_API_KEY")),
-            },
-            (None, key) => match self.announced()? {
-                Some(announced) if answers(&announced.url) => {
-                    let key = key.as_deref().unwrap_or(&announced.key);
-                    Ok(Place::Server(Client::new(&announced.url, key)?))
-                }
-                _ => Ok(Place::Machine),
+        if let Some(named) = self.named()? {
+            return self.connect(named).map(Place::Server);
+        }
+        match self.announced()? {
+            Some(announced) if answers(&announced.url) => {
+                let key = self.key.as_deref().unwrap_or(&announced.key);
+                Ok(Place::Server(Client::new(&announced.url, key)?))
+            }
+            _ => Ok(Place::Machine),
+        }
+    }
+
+    fn connect(&self, named: Named) -> Result<Client, CliError> {
+        let of_machine = || match self.announced() {
+            Ok(announced) => announced.filter(|announced| same_url(&announced.url, &named.url)),
+            // It is another server that was named, whose key does not lie there.
+            Err(_) => None,
+        };
+        let key = named.key.clone().or_else(|| Some(of_machine()?.key)).ok_or_else(|| {
+            CliError::new(format!("there is no key for {}", named.url))
+                .hint("give it with --key or WARREN_API_KEY, or keep it with `warren context add`")
+        })?;
+        match named.ca.as_deref().map(read_trust).transpose()? {
+            Some(trust) => Ok(Client::trusting(&named.url, &key, trust)?),
+            None => Ok(Client::new(&named.url, &key)?),
+        }
+    }
+
+    /// The server that flags name, else the environment, else the context in use. A data directory
+    /// that was named has its own server.
+    pub(crate) fn named(&self) -> Result<Option<Named>, CliError> {
+        let is_flag = |value: Option<&str>, variable: &str| {
+            value.is_some() && std::env::var(variable).ok().as_deref() != value
+        };
+        let context_first =
+            is_flag(self.context.as_deref(), "WARREN_CONTEXT") && !is_flag(self.url.as_deref(), "WARREN_URL");
+        match (&self.url, &self.context) {
+            (_, Some(name)) if context_first => {
+                // What belongs to a context that a flag names goes before the environment.
+                let key = self.key.clone().filter(|key| is_flag(Some(key), "WARREN_API_KEY"));
+                let ca = self.ca.clone().filter(|ca| is_flag(ca.to_str(), "WARREN_CA"));
+                self.in_context(name, key, ca)
+            }
+            (Some(url), _) => self.at_url(url).map(Some),
+            (None, Some(name)) => self.in_context(name, self.key.clone(), self.ca.clone()),
+            (None, None) if self.data_dir.is_some() => Ok(None),
+            (None, None) => match Contexts::load()?.current {
+                Some(name) => self.in_context(&name, self.key.clone(), self.ca.clone()),
+                None => Ok(None),
             },
         }
     }
 
-    /// The place that holds a sandbox: the server, unless only this machine knows it.
-    pub(crate) fn home_of(&self, id: &SandboxId) -> Result<Home, CliError> {
-        let client = match self.place()? {
-            Place::Server(client) => client,
-            Place::Machine => return Ok(Home::Machine(Box::new(Local::instead_of_server(self)?))),
-        };
-        match client.sandbox(id.as_str()) {
-            Ok(_) => Ok(Home::Server(client)),
-            Err(error) if is(&error, ErrorCode::SandboxNotFound) => {
-                let local = Local::holding(self, id)?.ok_or_else(|| CliError::from(error))?;
-                Ok(Home::Machine(Box::new(local)))
-            }
-            Err(error) => Err(error.into()),
+    fn at_url(&self, url: &str) -> Result<Named, CliError> {
+        let (mut key, mut ca) = (self.key.clone(), self.ca.clone());
+        if key.is_none()
+            && let Some(known) = Contexts::load()?.of_url(url)
+        {
+            key.clone_from(&known.key);
+            ca = ca.or_else(|| known.ca.clone());
         }
+        Ok(Named { name: url.to_owned(), url: url.to_owned(), key, ca })
+    }
+
+    fn in_context(
+        &self,
+        name: &str,
+        key: Option<String>,
+        ca: Option<PathBuf>,
+    ) -> Result<Option<Named>, CliError> {
+        if name == LOCAL {
+            return Ok(None);
+        }
+        let contexts = Contexts::load()?;
+        let known = contexts.get(name)?.clone();
+        let key = key.or(known.key).or_else(|| self.key.clone());
+        let ca = ca.or(known.ca).or_else(|| self.ca.clone());
+        Ok(Some(Named { name: name.to_owned(), url: known.url, key, ca }))
     }
 
     /// The server, for commands that need one.
@@ -82,7 +138,10 @@ impl Global {
                 let nothing =
                     format!("no server runs on the data directory `{}`", self.data_dir()?.display());
                 let start = if is_root() { "warren serve".to_owned() } else { sudo::command_of("serve") };
-                Err(CliError::new(nothing).hint(format!("start one: {start}")).hint(NAME_A_SERVER))
+                Err(CliError::new(nothing)
+                    .hint(format!("start one: {start}"))
+                    .hint(NAME_A_SERVER)
+                    .hint("without one there are `warren run` and `warren shell`"))
             }
         }
     }
@@ -113,6 +172,13 @@ impl Global {
         })?;
         Ok(Some(announced))
     }
+}
+
+/// The authorities in a file.
+pub(crate) fn read_trust(path: &Path) -> Result<Trust, CliError> {
+    let failed = |error: &dyn std::fmt::Display| CliError::new(format!("--ca {}: {error}", path.display()));
+    let text = fs::read(path).map_err(|error| failed(&error))?;
+    Trust::only(&text).map_err(|error| failed(&error).hint("it must hold certificates in the form PEM"))
 }
 
 /// Asks for all pages of a list.

@@ -2,12 +2,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{SandboxId, parse_duration};
+use warren_core::{SandboxWord, parse_duration};
 use warren_wire::api::{Command, ConflictRule, Fork as ForkBody, OnExpiry, Promote, StartProcess};
 use warren_wire::client::Client;
 
 use super::exec::exit_code;
-use super::promote::{promote, refused};
+use super::promote::{LeaveOut, promote, refused};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::relay::{self, Streams};
@@ -18,17 +18,17 @@ use crate::ui;
 
 const EXAMPLES: &str = "\
 Examples:
-  warren try \"$id\" -- npm install left-pad --check 'npm test'
-  warren try \"$id\" --check 'make test' -- sh -c 'sed -i s/old/new/ src/*.c'
-  warren try \"$id\" --check 'black --check .' -- black .
-  warren try \"$id\" -- ./risky.sh";
+  warren try \"$id\" npm install left-pad --check 'npm test'
+  warren try \"$id\" --check 'make test' sh -c 'sed -i s/old/new/ src/*.c'
+  warren try \"$id\" --check 'black --check .' black .
+  warren try \"$id\" ./risky.sh";
 
 /// Run a command in a fork, and keep what it did only if a check passes.
 ///
-/// Everything after `--` up to `--check` is the command, and the rest is the check: one word is a
-/// line for the shell, several are a program and its arguments. If the command has a `--check` of
-/// its own, give the check before `--`; then all that follows `--` is the command. Without a check,
-/// the command itself must succeed.
+/// Everything up to `--check` is the command, and the rest is the check: one word is a line for the
+/// shell, several are a program and its arguments. If the command has a `--check` of its own, give
+/// the check before the command; then all that follows is the command. Without a check, the command
+/// itself must succeed.
 ///
 /// Both run in a fork with their output passed through. If they succeed, the fork's changes are
 /// merged into the sandbox. If not, the sandbox stays as it was, and the exit code is that of the
@@ -37,7 +37,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// A line for the shell that must succeed for the changes to be kept
     #[arg(long, value_name = "CMD2")]
     check: Option<String>,
@@ -56,8 +56,10 @@ pub(crate) struct Try {
     /// End commands that run in the sandbox when merging
     #[arg(long, short)]
     force: bool,
+    #[command(flatten)]
+    leave_out: LeaveOut,
     /// The command and its arguments, and with --check the check
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
@@ -67,11 +69,12 @@ const SPARE: Duration = Duration::from_secs(600);
 impl Try {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let plan = plan(self.check.as_deref(), &self.command)?;
-        let client = global.client()?;
+        let (client, id) = global.sandbox(&self.id)?;
+        let this = Self { id: id.into(), ..self };
         let remover = client.clone();
         with_forks(
             move |id| drop(remover.delete_sandbox(id)),
-            move |forks| self.attempt(&client, forks, &plan),
+            move |forks| this.attempt(&client, forks, &plan),
         )
     }
 
@@ -108,7 +111,14 @@ impl Try {
     fn keep(&self, client: &Client, fork: &str) -> Result<ExitCode, CliError> {
         let conflicts = if self.theirs { ConflictRule::Theirs } else { ConflictRule::Refuse };
         let into = Some(self.id.to_string());
-        let body = Promote { into, apply: true, conflicts, force: self.force };
+        let body = Promote {
+            into,
+            apply: true,
+            conflicts,
+            force: self.force,
+            leave_ignored: self.leave_out.gitignore,
+            exclude: self.leave_out.exclude.clone(),
+        };
         match promote(client, fork, &body)? {
             Ok(promoted) if promoted.changes.is_empty() => ui::say("warren: it changed nothing"),
             Ok(promoted) => {
@@ -142,7 +152,7 @@ fn plan(check: Option<&str>, words: &[String]) -> Result<Plan, CliError> {
     let mut parts = words.split(|word| word == "--check");
     let (command, check) = (parts.next().unwrap_or_default(), parts.next());
     if parts.next().is_some() {
-        return Err(CliError::new("there is more than one --check after `--`")
+        return Err(CliError::new("there is more than one --check after the command")
             .hint("write the check before it: warren try SBX --check 'CMD2' -- CMD"));
     }
     if command.is_empty() {

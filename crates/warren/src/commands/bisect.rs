@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use warren_core::{SandboxId, parse_duration};
+use warren_core::{SandboxId, SandboxWord, parse_duration};
 use warren_wire::api::{
     Command, Exec, FileDiff, Fork as ForkBody, JournalEntry, OnExpiry, Snapshot, TakeSnapshot,
 };
@@ -36,7 +36,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Bisect {
     /// The sandbox, alive or ended
-    id: SandboxId,
+    id: SandboxWord,
     /// A state that was good: an entry of `warren log`, or a snapshot's id or name
     #[arg(long, value_name = "ENTRY|SNAP")]
     good: String,
@@ -56,7 +56,7 @@ pub(crate) struct Bisect {
     #[arg(long)]
     json: bool,
     /// The command that tells good from bad, and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
@@ -84,23 +84,25 @@ const SPARE_SECONDS: u64 = 120;
 
 impl Bisect {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let client = global.client()?;
+        let (client, id) = global.sandbox(&self.id)?;
         let remover = client.clone();
         let json = self.json;
-        let found =
-            with_forks(move |id| drop(remover.delete_sandbox(id)), move |forks| self.find(&client, forks))?;
+        let found = with_forks(
+            move |id| drop(remover.delete_sandbox(id)),
+            move |forks| self.find(&client, &id, forks),
+        )?;
         ui::show(json, &found, tell);
         Ok(())
     }
 
-    fn find(&self, client: &Client, forks: &Forks) -> Result<Found, CliError> {
-        let steps = self.steps(client)?;
+    fn find(&self, client: &Client, id: &SandboxId, forks: &Forks) -> Result<Found, CliError> {
+        let steps = self.steps(client, id)?;
         let (Some(good), Some(bad)) = (steps.first(), steps.last()) else {
             return Err(CliError::new("there is no state to test"));
         };
         if steps.len() < 2 {
             return Err(CliError::new("the good and the bad state have the same files")
-                .hint(format!("`warren log {}` shows what changed files", self.id)));
+                .hint(format!("`warren log {}` shows what changed files", id)));
         }
         let trial = Trial { bisect: self, client, forks };
         trial.expect(good, Verdict::Good)?;
@@ -134,14 +136,14 @@ impl Bisect {
     }
 
     /// The states from the good one to the bad one.
-    fn steps(&self, client: &Client) -> Result<Vec<Step>, CliError> {
-        let state = |word: &str| point::state_of(client, &self.id, word).map(|id| id.to_string());
+    fn steps(&self, client: &Client, id: &SandboxId) -> Result<Vec<Step>, CliError> {
+        let state = |word: &str| point::state_of(client, id, word).map(|id| id.to_string());
         let good = state(&self.good)?;
         let bad = match &self.bad {
-            Some(word) if word != self.id.as_str() => state(word)?,
-            _ => now(client, &self.id)?,
+            Some(word) if word != id.as_str() && word != self.id.as_str() => state(word)?,
+            _ => now(client, id)?,
         };
-        let listed = point::snapshots(client, Some(self.id.as_str()))?;
+        let listed = point::snapshots(client, Some(id.as_str()))?;
         let mut known: HashMap<String, Snapshot> =
             listed.into_iter().map(|snapshot| (snapshot.snapshot_id.clone(), snapshot)).collect();
         let mut look = |id: &str| match known.get(id) {
@@ -159,7 +161,7 @@ impl Bisect {
             match history::entries(client, sandbox, None, false) {
                 Ok(entries) => journal.extend(entries),
                 // A sandbox that is gone has no journal any more; its states can be tested.
-                Err(error) if sandbox == self.id.as_str() => return Err(error),
+                Err(error) if sandbox == id.as_str() => return Err(error),
                 Err(_) => {}
             }
         }

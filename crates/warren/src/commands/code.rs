@@ -7,14 +7,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
-use warren_core::{SandboxId, parse_duration};
+use warren_core::{SandboxWord, parse_duration};
 use warren_wire::api::{CodeContext, CodeEnd, CodeError, CodeOutput, CodeText, NewCodeContext, RunCode};
 
-use super::run::parse_variable;
 use crate::error::CliError;
 use crate::global::Global;
 use crate::time::whole_seconds;
 use crate::ui;
+use crate::variable::{self, Variable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -30,7 +30,7 @@ pub(crate) enum Code {
     /// List the contexts of a sandbox.
     Contexts {
         /// The sandbox, as `warren ls` lists them
-        id: SandboxId,
+        id: SandboxWord,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -52,7 +52,7 @@ pub(crate) enum Code {
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The code; `-` reads it from standard input
     code: String,
     /// python, javascript, typescript, bash, or another one that the sandbox has a kernel for
@@ -62,8 +62,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "CONTEXT")]
     context: Option<String>,
     /// A variable for this cell alone; may be given more than once
-    #[arg(long = "env", short, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    env: Vec<(String, String)>,
+    #[arg(long = "env", short, value_name = "NAME[=VALUE]", value_parser = Variable::parse)]
+    env: Vec<Variable>,
     /// Interrupt it after this long, such as 90s or 10m
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
     timeout: Option<Duration>,
@@ -79,7 +79,7 @@ pub(crate) struct Run {
 #[derive(Debug, Args)]
 pub(crate) struct Create {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// Its language
     #[arg(long, short)]
     language: Option<String>,
@@ -94,7 +94,7 @@ pub(crate) struct Create {
 #[derive(Debug, Args)]
 pub(crate) struct OneContext {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The context, or a language for its default one
     context: String,
 }
@@ -161,7 +161,7 @@ impl Run {
             code: ui::text_or_stdin(&self.code)?,
             context: self.context.clone(),
             language: self.language.clone(),
-            env: self.env.iter().cloned().collect(),
+            env: variable::settled(&self.env).collect(),
             timeout_s: self.timeout.map(seconds),
         })
     }

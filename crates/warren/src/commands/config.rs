@@ -1,6 +1,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use serde::Serialize;
 use warren_server::config::{Loaded, Row, Sources};
 
 use crate::error::CliError;
@@ -17,6 +18,9 @@ pub(crate) enum Config {
         /// Check this file alone
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print every setting, and where its value came from.
     Print {
@@ -31,7 +35,7 @@ pub(crate) enum Config {
 impl Config {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
-            Self::Check { file } => check(file, global)?,
+            Self::Check { file, json } => check(file, global, json)?,
             Self::Print { settings, json } => {
                 let rows = settings.load(global)?.rows();
                 let cells = |row: &Row| [row.key.to_owned(), word(&row.value), row.origin.clone()];
@@ -42,15 +46,24 @@ impl Config {
     }
 }
 
-fn check(file: Option<PathBuf>, global: &Global) -> Result<(), CliError> {
+/// Settings that can be used; others are an error.
+#[derive(Debug, Serialize)]
+struct Checked {
+    file: Option<PathBuf>,
+    valid: bool,
+}
+
+fn check(file: Option<PathBuf>, global: &Global, json: bool) -> Result<(), CliError> {
     let loaded = match file {
         Some(file) => Loaded::load(&Sources { file: Some(file), ..Sources::default() })
             .map_err(|error| CliError::new(error).hint("docs/configuration.md has every setting"))?,
         None => SettingFlags::default().load(global)?,
     };
-    ui::print(&match loaded.file {
-        Some(path) => format!("{} is right", path.display()),
-        None => "there is no file of settings; the rest is right".to_owned(),
+    ui::show(json, &Checked { file: loaded.file.clone(), valid: true }, |checked| {
+        ui::tell(&match &checked.file {
+            Some(path) => format!("{} is right", path.display()),
+            None => "there is no file of settings; the rest is right".to_owned(),
+        });
     });
     Ok(())
 }

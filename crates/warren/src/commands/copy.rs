@@ -1,20 +1,21 @@
-mod pack;
-mod place;
-
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
-use warren_core::SandboxId;
+use tar::{Archive, EntryType};
+use warren_core::SandboxWord;
 use warren_wire::api::{FileInfo, FileType};
 use warren_wire::client::{Client, WriteFile};
 
-use self::place::Place;
+use crate::copying::pack;
+use crate::copying::place::Place;
 use crate::error::CliError;
 use crate::global::Global;
+use crate::interrupt;
 use crate::ui::{self, Progress};
+use crate::which;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,20 +43,26 @@ pub(crate) struct Copy {
     /// The user whose rights count inside: a name, uid or uid:gid of the sandbox
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
+    /// Copy directories with all they hold, as happens anyway; so do -R and -a
+    #[arg(long, short, short_aliases = ['R', 'a'], aliases = ["archive"])]
+    recursive: bool,
 }
 
 impl Copy {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        interrupt::listen().map_err(CliError::new)?;
         let client = global.client()?;
-        let copier = |sandbox: SandboxId| Copier {
-            client: &client,
-            sandbox: sandbox.to_string(),
-            user: self.user.clone(),
-            progress: Progress::new(),
+        let copier = |sandbox: SandboxWord| {
+            Ok::<_, CliError>(Copier {
+                client: &client,
+                sandbox: which::find(&client, &sandbox)?.to_string(),
+                user: self.user.clone(),
+                progress: Progress::new(),
+            })
         };
         match (remote(&self.source), remote(&self.target)) {
-            (None, Some((sandbox, path))) => copier(sandbox).upload(&self.source, &path),
-            (Some((sandbox, path)), None) => copier(sandbox).download(&path, &self.target),
+            (None, Some((sandbox, path))) => copier(sandbox)?.upload(&self.source, &path),
+            (Some((sandbox, path)), None) => copier(sandbox)?.download(&path, &self.target),
             (Some(_), Some(_)) | (None, None) => {
                 Err(CliError::new("one side must be ID:PATH and the other a path of this machine"))
             }
@@ -63,10 +70,15 @@ impl Copy {
     }
 }
 
-/// `sbx…:/path`.
-fn remote(text: &str) -> Option<(SandboxId, String)> {
-    let (id, path) = text.split_once(':')?;
-    Some((id.parse().ok()?, if path.is_empty() { ".".to_owned() } else { path.to_owned() }))
+/// `sbx…:/path`, with any word for the sandbox. A file of this machine that is called so goes
+/// before a name.
+fn remote(text: &str) -> Option<(SandboxWord, String)> {
+    let (word, path) = text.split_once(':')?;
+    let word = word.parse().ok()?;
+    if matches!(word, SandboxWord::Name(_)) && Path::new(text).symlink_metadata().is_ok() {
+        return None;
+    }
+    Some((word, if path.is_empty() { ".".to_owned() } else { path.to_owned() }))
 }
 
 struct Copier<'a> {
@@ -108,6 +120,7 @@ impl Copier<'_> {
     /// A directory is sent as one archive, so that it is one entry of the sandbox's log and one
     /// undo.
     fn upload_directory(&self, source: &Path, target: &str) -> Result<(), CliError> {
+        self.progress.expect(pack::size_of(source, DEEPEST));
         pack::sending(source, DEEPEST, |archive| {
             let mut counted = self.progress.watch(archive, target);
             self.client.unpack_files(&self.sandbox, target, self.user.as_deref(), &mut counted)?;
@@ -125,6 +138,7 @@ impl Copier<'_> {
             // Files of the kernel claim to be empty.
             size: Some(metadata.len()).filter(|size| *size > 0),
         };
+        self.progress.expect(metadata.len());
         self.send(&mut file, &target)
     }
 
@@ -151,10 +165,14 @@ impl Copier<'_> {
                         place.below(&name).map_err(|error| CliError::at(&target.join(&name), error))?;
                     self.download_directory(&entry, &below, &target.join(&name))
                 }
-                _ => self.fetch(&entry, source, (&place, &name, &target.join(&name))),
+                _ => {
+                    self.progress.expect(entry.size_bytes);
+                    self.fetch(&entry, source, (&place, &name, &target.join(&name)))
+                }
             };
         }
         if entry.kind != FileType::Directory {
+            self.progress.expect(entry.size_bytes);
             return self.fetch_named(&entry, source, &target);
         }
         fs::create_dir_all(&target).map_err(|error| CliError::at(&target, error))?;
@@ -162,21 +180,22 @@ impl Copier<'_> {
         self.download_directory(&entry, &place, &target)
     }
 
+    /// A directory comes as one archive. The sandbox chose its names.
     fn download_directory(&self, top: &FileInfo, place: &Place, target: &Path) -> Result<(), CliError> {
-        let list = self.client.list_files(&self.sandbox, &top.path, DEEPEST, self.user.as_deref())?;
-        if list.truncated {
-            return Err(CliError::new(format!("{} has more entries than one copy takes", top.path))
-                .hint("copy its parts, or pack it inside: warren exec ID -- tar c … | tar x"));
-        }
-        for entry in &list.items {
-            let name = relative(&top.path, &entry.path)?;
-            let shown = target.join(&name);
-            match entry.kind {
-                FileType::Directory => {
-                    place.below(&name).map(drop).map_err(|error| CliError::at(&shown, error))?
+        let mut content = self.client.pack_files(&self.sandbox, &top.path, self.user.as_deref())?;
+        let mut archive = Archive::new(self.progress.watch(&mut content, &top.path));
+        for entry in archive.entries().map_err(CliError::new)? {
+            let mut entry = entry.map_err(CliError::new)?;
+            let path = entry.path().map_err(CliError::new)?.into_owned();
+            let name = relative(&path)?;
+            let failed = |error| CliError::at(&target.join(name), error);
+            match entry.header().entry_type() {
+                EntryType::Directory => place.below(name).map(drop).map_err(failed)?,
+                EntryType::Regular => {
+                    let mode = entry.header().mode().map_err(failed)? & 0o777;
+                    place.put(name, mode, &mut entry).map_err(failed)?;
                 }
-                FileType::File => self.fetch(entry, &entry.path, (place, &name, &shown))?,
-                _ => ui::say(&format!("warren: left out, neither file nor directory: {}", entry.path)),
+                _ => ui::say(&format!("warren: left out, neither file nor directory: {}", path.display())),
             }
         }
         Ok(())
@@ -230,15 +249,17 @@ fn mode(entry: &FileInfo) -> u32 {
     u32::from_str_radix(&entry.mode, 8).unwrap_or(0o644) & 0o777
 }
 
-/// The part of a path from a sandbox below a directory: plain names and nothing else.
-fn relative(top: &str, path: &str) -> Result<PathBuf, CliError> {
-    let rest = Path::new(path).strip_prefix(top).unwrap_or_else(|_| Path::new(path));
-    if rest.components().all(|part| matches!(part, Component::Normal(_)))
-        && rest.components().next().is_some()
-    {
-        return Ok(rest.to_path_buf());
+/// A path below a directory, as an archive of a sandbox has it: plain names and nothing else.
+fn relative(path: &Path) -> Result<&Path, CliError> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    if plain && path.components().next().is_some() {
+        return Ok(path);
     }
-    Err(CliError::new(format!("the sandbox names a file that cannot be copied: `{}`", path.escape_default())))
+    let shown = path.to_string_lossy();
+    Err(CliError::new(format!(
+        "the sandbox names a file that cannot be copied: `{}`",
+        shown.escape_default()
+    )))
 }
 
 fn plain_name(path: &str) -> Result<PathBuf, CliError> {
@@ -252,9 +273,9 @@ mod tests {
 
     #[test]
     fn names_from_a_sandbox_lead_nowhere_else() {
-        assert_eq!(relative("/home/user", "/home/user/a/b").unwrap(), PathBuf::from("a/b"));
-        for path in ["/home/user", "/home/user/../x", "/etc/passwd", "../x", ""] {
-            assert!(relative("/home/user", path).is_err(), "{path}");
+        assert!(relative(Path::new("a/b")).is_ok());
+        for path in ["/home/user", "a/../x", "/etc/passwd", "../x", ""] {
+            assert!(relative(Path::new(path)).is_err(), "{path}");
         }
     }
 

@@ -1,19 +1,21 @@
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::parse_duration;
+use warren_core::{SandboxName, parse_duration};
 use warren_wire::api::{CreateSandbox, HistoryMode, OnExpiry, SandboxType, TimeoutsRequest};
 
 use super::run::{Machine, parse_variable};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::time::whole_seconds;
+use crate::travel::point;
 use crate::ui;
 use crate::word::parse_word;
 
 const EXAMPLES: &str = "\
 Examples:
   id=$(warren create)
+  warren create --name web && warren exec web -- uname -a
   warren create --ttl 10m --label task=tests --json | jq -r .sandbox_id
   warren create --idle 30m --memory 8g
   warren create --net allow=pypi.org,files.pythonhosted.org
@@ -26,6 +28,9 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Create {
+    /// A name to call it by instead of its id
+    #[arg(long, value_name = "NAME")]
+    name: Option<SandboxName>,
     #[command(flatten)]
     machine: Machine,
     /// Start with the files of a snapshot: its id, the beginning of it, its name or SBX:NAME
@@ -71,7 +76,7 @@ impl Create {
         let client = global.client()?;
         let mut body = self.body()?;
         if let Some(word) = &self.from {
-            body.snapshot_id = Some(super::snapshot::one(&client, word)?.to_string());
+            body.snapshot_id = Some(point::snapshot(&client, word)?.to_string());
         }
         let made = client.create_sandbox(&body, self.idempotency_key.as_deref())?;
         ui::show(self.json, &made, |made| ui::print(&made.sandbox_id));
@@ -81,6 +86,7 @@ impl Create {
     fn body(&self) -> Result<CreateSandbox, CliError> {
         let active = |idle| TimeoutsRequest { active_s: Some(whole_seconds(idle)), ..Default::default() };
         Ok(CreateSandbox {
+            name: self.name.as_ref().map(ToString::to_string),
             kind: self.kind,
             ttl_s: self.ttl.map(whole_seconds),
             labels: self.label.iter().cloned().collect(),

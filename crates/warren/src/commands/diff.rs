@@ -28,8 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Diff {
-    /// The earlier state
-    #[arg(value_name = "A")]
+    /// The earlier state; left out, the default sandbox
+    #[arg(value_name = "A", default_value = "@default", hide_default_value = true)]
     from: String,
     /// The later state
     #[arg(value_name = "B")]
@@ -84,7 +84,10 @@ impl Diff {
 }
 
 fn points(client: &Client, from: &str, to: Option<&str>) -> Result<(String, String), CliError> {
-    let context = point::sandbox_in(from).or_else(|| to.and_then(point::sandbox_in));
+    let context = match (point::sandbox_in(client, from)?, to) {
+        (None, Some(to)) => point::sandbox_in(client, to)?,
+        (context, _) => context,
+    };
     let first = point::point(client, from, context.as_ref())?;
     if let Some(to) = to {
         let second = point::point(client, to, context.as_ref())?;

@@ -10,7 +10,8 @@ use warren_server::config::Config;
 use warren_store::hidden_names;
 
 use super::storage::Found;
-use crate::error::{CliError, FAILED};
+use crate::error::CliError;
+use crate::exit::FAILED;
 use crate::global::Global;
 use crate::local::{is_root, sudo};
 use crate::settings::SettingFlags;

@@ -1,17 +1,18 @@
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::{SandboxId, SandboxWord};
 use warren_wire::api::Event;
 
 use crate::error::CliError;
 use crate::global::Global;
 use crate::ui;
+use crate::which;
 
 /// Show events, the oldest first.
 #[derive(Debug, Args)]
 pub(crate) struct Events {
     /// Only events of this sandbox
     #[arg(value_name = "ID")]
-    id: Option<SandboxId>,
+    id: Option<SandboxWord>,
     /// Go on with every new one
     #[arg(long, short)]
     follow: bool,
@@ -26,7 +27,8 @@ pub(crate) struct Events {
 impl Events {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
-        let sandbox = self.id.as_ref().map(SandboxId::as_str);
+        let sandbox = self.id.as_ref().map(|word| which::find(&client, word)).transpose()?;
+        let sandbox = sandbox.as_ref().map(SandboxId::as_str);
         if self.follow {
             let mut events = client.follow_events(Some(self.after), sandbox)?;
             while let Some(event) = events.next_event()? {

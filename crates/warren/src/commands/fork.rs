@@ -1,12 +1,13 @@
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::parse_duration;
+use warren_core::{SandboxName, parse_duration};
 use warren_wire::api::{Fork as ForkBody, OnExpiry};
 
 use super::run::parse_variable;
 use crate::error::CliError;
 use crate::global::Global;
+use crate::interrupt;
 use crate::time::whole_seconds;
 use crate::travel::point::{self, Point};
 use crate::ui;
@@ -14,6 +15,7 @@ use crate::ui;
 const EXAMPLES: &str = "\
 Examples:
   fork=$(warren fork \"$id\")
+  warren fork web --name web-2
   for id in $(warren fork \"$id\":green -n 3); do warren exec \"$id\" -- make & done
   warren fork \"$id\" -n 10 --json | jq -r '.sandboxes[].sandbox_id'";
 
@@ -27,6 +29,9 @@ pub(crate) struct Fork {
     /// A sandbox, or a snapshot: its id, its name or SBX:NAME
     #[arg(value_name = "SBX|SNAP")]
     of: String,
+    /// A name to call it by, for a single one
+    #[arg(long, value_name = "NAME", conflicts_with = "count")]
+    name: Option<SandboxName>,
     /// How many
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     count: u32,
@@ -49,19 +54,22 @@ pub(crate) struct Fork {
 
 impl Fork {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        interrupt::listen().map_err(CliError::new)?;
         let client = global.client()?;
         let body = ForkBody {
             count: self.count,
+            name: self.name.as_ref().map(ToString::to_string),
             client: None,
             ttl_s: self.ttl.map(whole_seconds),
             on_expiry: self.delete_on_expiry.then_some(OnExpiry::Delete),
             labels: self.label.into_iter().collect(),
             metadata: self.metadata.into_iter().collect(),
         };
-        let forks = match point::point(&client, &self.of, None)? {
-            Point::Sandbox(id) => client.fork_sandbox(id.as_str(), &body)?,
-            Point::Snapshot(id) => client.fork_snapshot(id.as_str(), &body)?,
-        };
+        let of = point::point(&client, &self.of, None)?;
+        let forks = ui::waiting("forking", || match &of {
+            Point::Sandbox(id) => client.fork_sandbox(id.as_str(), &body),
+            Point::Snapshot(id) => client.fork_snapshot(id.as_str(), &body),
+        })?;
         ui::show(self.json, &forks, |forks| {
             forks.sandboxes.iter().for_each(|fork| ui::print(&fork.sandbox_id));
         });

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{ByteSize, SandboxId};
+use warren_core::{ByteSize, SandboxId, SandboxWord};
 use warren_wire::api::{
     CompleteTurn, EndedProcess, JournalEntry, PathState, Rollback as RollbackBody, RolledBack, Steps,
     WayBackBy,
@@ -11,6 +11,7 @@ use warren_wire::api::{
 use warren_wire::client::{Client, JournalQuery};
 
 use crate::error::CliError;
+use crate::exit::NO;
 use crate::global::Global;
 use crate::time::age_of;
 use crate::travel::point;
@@ -32,7 +33,7 @@ Examples:
 #[command(after_long_help = ROLLBACK_EXAMPLES)]
 pub(crate) struct Rollback {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The snapshot: its id, the beginning of it, or its name
     #[arg(value_name = "SNAP")]
     snapshot: String,
@@ -52,9 +53,9 @@ struct How {
 
 impl Rollback {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let client = global.client()?;
-        let to = point::snapshot_of(&client, &self.id, &self.snapshot)?;
-        self.how.go(&client, &self.id, to.as_str())
+        let (client, id) = global.sandbox(&self.id)?;
+        let to = point::snapshot_of(&client, &id, &self.snapshot)?;
+        self.how.go(&client, &id, to.as_str())
     }
 }
 
@@ -71,7 +72,7 @@ impl How {
                 Some(name) => format!("{} ({name})", short(&done.to.snapshot_id)),
                 None => short(&done.to.snapshot_id),
             };
-            ui::print_plain(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
+            ui::tell(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
             print_ended(&done.ended);
             ui::say(&format!("what was there is {}: {}", short(&done.safety.snapshot_id), way_back(done)));
         });
@@ -114,7 +115,7 @@ Examples:
 #[command(after_long_help = GOTO_EXAMPLES)]
 pub(crate) struct Goto {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// An entry's number, or a snapshot's id, the beginning of that, or its name
     #[arg(value_name = "ENTRY|SNAP")]
     to: String,
@@ -124,9 +125,9 @@ pub(crate) struct Goto {
 
 impl Goto {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let client = global.client()?;
-        let to = point::state_of(&client, &self.id, &self.to)?;
-        self.how.go(&client, &self.id, to.as_str())
+        let (client, id) = global.sandbox(&self.id)?;
+        let to = point::state_of(&client, &id, &self.to)?;
+        self.how.go(&client, &id, to.as_str())
     }
 }
 
@@ -153,7 +154,7 @@ pub(crate) struct Redo {
 #[derive(Debug, Args)]
 struct Moves {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// How many operations
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
@@ -196,8 +197,8 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_long_help = LOG_EXAMPLES)]
 pub(crate) struct Log {
-    /// The sandbox, alive or ended
-    id: SandboxId,
+    /// The sandbox, alive or ended [default: the default sandbox]
+    id: Option<SandboxWord>,
     /// How many entries
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 25, conflicts_with = "all")]
     limit: u32,
@@ -214,9 +215,9 @@ const PAGE: u32 = 200;
 
 impl Log {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let client = global.client()?;
+        let (client, id) = global.sandbox_or_default(self.id.as_ref())?;
         let most = if self.all { None } else { usize::try_from(self.limit).ok() };
-        let entries = entries(&client, self.id.as_str(), most, true)?;
+        let entries = entries(&client, id.as_str(), most, true)?;
         let headings = ["ENTRY", "AGE", "TURN", "EXIT", "CHANGED", "AFTER", "COMMAND"];
         ui::show_table(self.json, headings, &entries, row);
         if !self.json {
@@ -290,7 +291,7 @@ Examples:
 #[command(after_long_help = BLAME_EXAMPLES)]
 pub(crate) struct Blame {
     /// The sandbox, alive or ended
-    id: SandboxId,
+    id: SandboxWord,
     /// The path inside, absolute
     path: String,
     /// Print JSON
@@ -326,13 +327,13 @@ impl Blame {
             ui::print_table(["ENTRY", "AGE", "TURN", "EXIT", "AFTER", "COMMAND"], &rows);
         }
         let missing = blame.state == Some(PathState::NeverThere);
-        Ok(if missing { ExitCode::from(1) } else { ExitCode::SUCCESS })
+        Ok(if missing { ExitCode::from(NO) } else { ExitCode::SUCCESS })
     }
 }
 
 fn no_such_file(path: &str) -> CliError {
     CliError::new(format!("there is no {path} in the sandbox, and no state is known in which there was"))
-        .exit(1)
+        .exit(NO)
 }
 
 /// Complete a turn, and keep the state it left.
@@ -341,7 +342,7 @@ fn no_such_file(path: &str) -> CliError {
 #[derive(Debug, Args)]
 pub(crate) struct Turn {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// A name for its snapshot
     #[arg(long, value_name = "NAME")]
     name: Option<String>,

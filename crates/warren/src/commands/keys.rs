@@ -13,12 +13,14 @@ pub(crate) enum Keys {
     /// Make a key and print it, this once
     Create(Make),
     /// List keys, never the keys themselves
+    #[command(alias = "list")]
     Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Revoke keys, and end the connections that use them
+    #[command(aliases = ["rm", "delete", "remove"])]
     Revoke {
         /// The keys' ids, as `warren keys ls` lists them
         #[arg(required = true, value_name = "KEY-ID")]

@@ -1,6 +1,7 @@
 use clap::Args;
 use serde::Serialize;
 use warren_core::Found;
+use warren_server::rfc3339;
 use warren_wire::api::{Sandbox, SandboxStatus};
 use warren_wire::client::{Client, SandboxQuery};
 
@@ -8,13 +9,15 @@ use crate::error::CliError;
 use crate::global::Global;
 use crate::local::Local;
 use crate::server::{Place, all_pages};
-use crate::time::{age_of, age_since};
+use crate::time::{age_of, age_since, time_until};
 use crate::ui;
+use crate::which::name_of;
 use crate::word::word;
 
 /// List sandboxes: those that live, and those that can be resumed.
 ///
-/// Without a server, those that `warren run --keep` left on this machine.
+/// One that is `stopped` has its files and can be resumed; one that is `gone` cannot. Without a
+/// server, those that `warren run --keep` left on this machine.
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// Also those that ended for good
@@ -23,9 +26,6 @@ pub(crate) struct List {
     /// Only those with this label (may be repeated)
     #[arg(long, value_name = "NAME=VALUE")]
     label: Vec<String>,
-    /// Print only ids
-    #[arg(long, short, conflicts_with = "json")]
-    quiet: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -47,10 +47,7 @@ impl List {
     }
 
     fn show<T: Serialize + Row>(&self, sandboxes: &[T]) {
-        if self.quiet {
-            return sandboxes.iter().for_each(|sandbox| ui::print(&sandbox.row()[0]));
-        }
-        let headings = ["SANDBOX", "TEMPLATE", "STATE", "AGE", "MEMORY", "CPUS", "LABELS"];
+        let headings = ["SANDBOX", "NAME", "STATE", "AGE", "EXPIRES", "BACKEND", "TEMPLATE", "LABELS"];
         ui::show_table(self.json, headings, sandboxes, Row::row);
     }
 }
@@ -60,63 +57,69 @@ impl List {
 struct Kept {
     sandbox_id: String,
     status: &'static str,
+    backend: &'static str,
+    created_at: String,
     #[serde(flatten)]
     found: Found,
 }
 
 fn of_machine(global: &Global) -> Result<Vec<Kept>, CliError> {
-    let mut found = Local::instead_of_server(global)?.list()?;
-    found.sort_by_key(|sandbox| sandbox.created_unix_ms);
-    let kept = |found: Found| {
+    let mut found = Local::instead_of_server(global)?.by_backend()?;
+    found.sort_by_key(|(_, sandbox)| sandbox.created_unix_ms);
+    let kept = |(backend, found): (&'static str, Found)| {
         let status = match (found.alive, found.frozen) {
             (false, _) => "stopped",
             (true, true) => "paused",
             (true, false) => "ready",
         };
-        Kept { sandbox_id: found.id.to_string(), status, found }
+        let created_at = rfc3339(found.created_unix_ms);
+        Kept { sandbox_id: found.id.to_string(), status, backend, created_at, found }
     };
     Ok(found.into_iter().map(kept).collect())
 }
 
 /// A line of the table.
 trait Row {
-    fn row(&self) -> [String; 7];
+    fn row(&self) -> [String; 8];
 }
 
 impl Row for Sandbox {
-    fn row(&self) -> [String; 7] {
+    fn row(&self) -> [String; 8] {
         let labels: Vec<String> = self.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
         [
             self.sandbox_id.clone(),
-            self.template.clone(),
+            self.name.clone().unwrap_or_default(),
             state(self),
             age_of(&self.created_at),
-            warren_core::ByteSize::mib(self.limits.memory_mib).to_string(),
-            self.limits.cpus.to_string(),
+            if self.death.is_some() { String::new() } else { time_until(&self.expires_at) },
+            self.backend.clone(),
+            self.template.clone(),
             labels.join(" "),
         ]
     }
 }
 
 impl Row for Kept {
-    fn row(&self) -> [String; 7] {
-        let limits = &self.found.spec.limits;
+    fn row(&self) -> [String; 8] {
         [
             self.sandbox_id.clone(),
-            self.found.spec.template.to_string(),
+            name_of(&self.found).unwrap_or_default().to_owned(),
             self.status.to_owned(),
             age_since(self.found.created_unix_ms / 1000),
-            limits.memory.to_string(),
-            limits.cpus.to_string(),
+            "never".to_owned(),
+            self.backend.to_owned(),
+            self.found.spec.template.to_string(),
             String::new(),
         ]
     }
 }
 
-fn state(sandbox: &Sandbox) -> String {
+/// The state in a word, and why it is so. `stopped` can be resumed, and `gone` cannot.
+pub(super) fn state(sandbox: &Sandbox) -> String {
     let status = word(&sandbox.status);
     match (&sandbox.death, &sandbox.paused_by) {
-        (Some(death), _) => format!("{status} ({})", word(&death.cause)),
+        (Some(death), _) if sandbox.resumable => format!("stopped ({})", word(&death.cause)),
+        (Some(death), _) => format!("gone ({})", word(&death.cause)),
         (None, Some(by)) if sandbox.status == SandboxStatus::Paused => format!("{status} ({})", word(by)),
         (None, _) => status,
     }

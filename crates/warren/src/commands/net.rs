@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use warren_core::{NetworkRule, SandboxId, parse_duration};
+use warren_core::{NetworkRule, SandboxWord, parse_duration};
 use warren_wire::api::{
     AnswerNetworkAsk, ChangeNetworkRules, NetworkAsk, NetworkEffect, NetworkLogEntry, NetworkRequest,
     NetworkStatus, NetworkVerdict,
@@ -13,6 +13,7 @@ use crate::global::Global;
 use crate::network::{self, LastRefusal, NetworkChoice, Rules};
 use crate::time::{age_of, whole_seconds};
 use crate::ui;
+use crate::which;
 use crate::word::word;
 
 const EXAMPLES: &str = "\
@@ -60,7 +61,8 @@ enum Action {
 #[derive(Debug, Args)]
 struct Show {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    #[arg(default_value = "@default", hide_default_value = true)]
+    id: SandboxWord,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -69,7 +71,7 @@ struct Show {
 #[derive(Debug, Args)]
 struct Log {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// Go on with every new entry
     #[arg(long, short)]
     follow: bool,
@@ -87,7 +89,7 @@ struct Log {
 #[derive(Debug, Args)]
 struct Change {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// Hosts, *.host, addresses or networks, with :PORT if wanted
     #[arg(required = true, value_name = "RULE")]
     rules: Vec<NetworkRule>,
@@ -102,7 +104,7 @@ struct Change {
 #[derive(Debug, Args)]
 struct Set {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// none, public, allow, ask or learn; rules may follow: allow=pypi.org,*.pythonhosted.org
     #[arg(value_name = "MODE[=RULE,…]", value_parser = network::parse_choice)]
     mode: NetworkChoice,
@@ -116,7 +118,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct Answer {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The request, as `warren net requests` lists them
     #[arg(value_name = "NUMBER")]
     number: u64,
@@ -134,7 +136,7 @@ struct Answer {
 #[derive(Debug, Args)]
 struct Learn {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// Make it the sandbox's policy at once
     #[arg(long)]
     apply: bool,
@@ -173,7 +175,8 @@ fn shown(status: &NetworkStatus, json: bool) {
 
 impl Log {
     fn run(&self, client: &Client) -> Result<(), CliError> {
-        let id = self.id.as_str();
+        let id = which::find(client, &self.id)?;
+        let id = id.as_str();
         if self.follow {
             let mut events = client.follow_network_log(id, Some(self.after))?;
             while let Some(event) = events.next_event()? {
@@ -268,14 +271,15 @@ impl Answer {
 
 impl Learn {
     fn run(&self, client: &Client) -> Result<(), CliError> {
-        let learned = client.learned_network(self.id.as_str())?;
+        let id = which::find(client, &self.id)?;
+        let learned = client.learned_network(id.as_str())?;
         if learned.allow.is_empty() {
-            let text = format!("{} has reached nothing yet, so there is nothing to learn from", self.id);
+            let text = format!("{id} has reached nothing yet, so there is nothing to learn from");
             return Err(CliError::new(text).hint("let it work in mode learn or public first"));
         }
         ui::show(self.json, &learned, |learned| ui::print(&network::flags(learned)));
         if self.apply {
-            client.set_network(self.id.as_str(), &learned)?;
+            client.set_network(id.as_str(), &learned)?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::SandboxWord;
 use warren_wire::api::Sandbox;
 use warren_wire::client::{Client, ClientError};
 
@@ -32,7 +32,7 @@ pub(crate) struct Stop {
 struct Which {
     /// The sandboxes, as `warren ls` lists them
     #[arg(required = true, value_name = "ID")]
-    ids: Vec<SandboxId>,
+    ids: Vec<SandboxWord>,
     /// Print what they are now as JSON
     #[arg(long)]
     json: bool,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{SandboxId, parse_duration};
+use warren_core::{SandboxWord, parse_duration};
 use warren_wire::api::{LinkMethods, MakePortLink, SetPort};
 
 use crate::error::CliError;
@@ -16,7 +16,7 @@ use crate::ui;
 #[derive(Debug, Args)]
 pub(crate) struct Port {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The port
     #[arg(value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: u16,
@@ -45,7 +45,8 @@ pub(crate) struct Port {
 
 impl Port {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let (client, id) = (global.client()?, self.id.as_str());
+        let (client, id) = global.sandbox(&self.id)?;
+        let id = id.as_str();
         let mut port = client.port(id, self.port)?;
         if self.public || self.private || self.host_header.is_some() {
             let settings = SetPort {

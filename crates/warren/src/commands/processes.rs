@@ -1,5 +1,5 @@
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::SandboxWord;
 use warren_wire::api::{Process, Signal};
 
 use crate::error::CliError;
@@ -11,8 +11,8 @@ use crate::word::word;
 /// List the processes that were started in a sandbox, ended ones for a while too.
 #[derive(Debug, Args)]
 pub(crate) struct Processes {
-    /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    /// The sandbox, as `warren ls` lists them [default: the default sandbox]
+    id: Option<SandboxWord>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -20,7 +20,8 @@ pub(crate) struct Processes {
 
 impl Processes {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let list = global.client()?.processes(self.id.as_str())?.items;
+        let (client, id) = global.sandbox_or_default(self.id.as_ref())?;
+        let list = client.processes(id.as_str())?.items;
         ui::show_table(self.json, ["PROCESS", "PID", "STATE", "AGE", "TAG", "COMMAND"], &list, row);
         Ok(())
     }
@@ -45,7 +46,7 @@ fn row(process: &Process) -> [String; 6] {
 #[derive(Debug, Args)]
 pub(crate) struct Kill {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// The process: its number, pid:N or tag:NAME
     process: String,
     /// A signal's name or number

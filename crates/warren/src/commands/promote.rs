@@ -1,12 +1,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::SandboxId;
+use warren_core::SandboxWord;
 use warren_wire::api::{Conflict, ConflictRule, Promote as PromoteBody, Promoted};
 use warren_wire::client::{Client, ClientError};
 
 use super::history::{print_ended, way_back};
 use crate::error::CliError;
+use crate::exit::NO;
 use crate::global::Global;
 use crate::travel::present::{print_changes, print_conflicts, short};
 use crate::ui;
@@ -30,10 +31,10 @@ Examples:
 pub(crate) struct Promote {
     /// The fork
     #[arg(value_name = "FORK")]
-    fork: SandboxId,
+    fork: SandboxWord,
     /// Another sandbox than the one it is a fork of
     #[arg(long, value_name = "SBX")]
-    into: Option<SandboxId>,
+    into: Option<SandboxWord>,
     /// Do it
     #[arg(long)]
     apply: bool,
@@ -46,9 +47,22 @@ pub(crate) struct Promote {
     /// End commands that run in the sandbox that is merged into
     #[arg(long, short)]
     force: bool,
+    #[command(flatten)]
+    leave_out: LeaveOut,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// The options about changes that are not taken.
+#[derive(Debug, Args)]
+pub(super) struct LeaveOut {
+    /// Leave out what matches this, as a line of .gitignore in the root; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    pub(super) exclude: Vec<String>,
+    /// Leave out what the fork's .gitignore files name, such as what a build made
+    #[arg(long)]
+    pub(super) gitignore: bool,
 }
 
 impl Promote {
@@ -63,6 +77,8 @@ impl Promote {
             apply: self.apply,
             conflicts,
             force: self.force,
+            leave_ignored: self.leave_out.gitignore,
+            exclude: self.leave_out.exclude.clone(),
         };
         let promoted = match promote(&global.client()?, self.fork.as_str(), &body)? {
             Ok(promoted) => promoted,
@@ -120,5 +136,5 @@ pub(super) fn refused(conflicts: usize) -> CliError {
     let paths = if conflicts == 1 { "path" } else { "paths" };
     CliError::new(format!("both sides changed {conflicts} {paths}, and nothing was merged"))
         .hint("`warren promote FORK --apply` with --ours or --theirs settles it")
-        .exit(1)
+        .exit(NO)
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use warren_core::{ErrorCode, SandboxId};
+use warren_core::{ErrorCode, SandboxWord};
 use warren_wire::client::Client;
 
 use crate::error::{CliError, is};
@@ -21,7 +21,7 @@ const SETTLING: Duration = Duration::from_secs(30);
 pub(crate) struct Remove {
     /// The sandboxes, as `warren ls` lists them
     #[arg(required = true, value_name = "ID")]
-    ids: Vec<SandboxId>,
+    ids: Vec<SandboxWord>,
 }
 
 impl Remove {
@@ -30,7 +30,7 @@ impl Remove {
             Place::Server(client) => self.through(&client, global),
             Place::Machine => {
                 let local = Local::instead_of_server(global)?;
-                self.ids.iter().try_for_each(|id| local.destroy(id))?;
+                self.ids.iter().try_for_each(|word| local.destroy(&local.find(word)?))?;
                 local.settle(SETTLING);
                 Ok(())
             }
@@ -56,10 +56,10 @@ impl Remove {
 }
 
 /// Removes a sandbox that `warren run --keep` left and no server knows.
-fn remove_kept(global: &Global, id: &SandboxId, unknown: CliError) -> Result<(), CliError> {
-    match Local::holding(global, id)? {
-        Some(local) => {
-            local.destroy(id)?;
+fn remove_kept(global: &Global, word: &SandboxWord, unknown: CliError) -> Result<(), CliError> {
+    match global.kept(word)? {
+        Some((local, id)) => {
+            local.destroy(&id)?;
             local.settle(SETTLING);
             Ok(())
         }

@@ -1,12 +1,15 @@
+mod background;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use warren_core::{
-    ByteSize, Cpus, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxSpec, TemplateName, Usage,
-    parse_duration,
+    ByteSize, Cpus, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxId, SandboxName, SandboxSpec,
+    TemplateName, Usage, parse_duration,
 };
 use warren_wire::api::{self, CreateSandbox};
 use warren_wire::guest::ExitCause;
@@ -14,20 +17,25 @@ use warren_wire::guest::ExitCause;
 use super::exec::exit_code;
 use crate::error::CliError;
 use crate::global::Global;
+use crate::interrupt::Noted;
 use crate::local::{Creation, Local, LocalNetwork, Verbosity};
 use crate::network::{self, NetworkFlags};
-use crate::relay::{self, Outcome, Streams};
+use crate::relay::{self, Outcome, Streams, TerminalFlags};
+use crate::tunnel::{Agent, Doors, Pair, parse_pair};
 use crate::ui;
+use crate::variable::{self, Variable};
 use crate::word::word;
 
 const EXAMPLES: &str = "\
 Examples:
-  warren run -- python3 script.py < input.txt
-  warren run --memory 512m --cpus 1 --timeout 60s -- make test
-  warren run --net allow=pypi.org,files.pythonhosted.org -- pip download requests
-  warren run --net learn -- make deps        at the end, the smallest policy for what it reached
-  warren run --mount \"$PWD:/work\" --workdir /work -- pytest
-  warren run --json -- ./flaky-test | jq .exit_code";
+  warren run python3 script.py < input.txt
+  warren run -it bash
+  warren run -m 512m --cpus 1 --timeout 60s make test
+  warren run -v \"$PWD:/work\" -w /work pytest
+  warren run -p 8080:80 python3 -m http.server 80
+  warren run --net allow=pypi.org,files.pythonhosted.org pip download requests
+  warren run --net learn make deps        at the end, the smallest policy for what it reached
+  warren run --json ./flaky-test | jq .exit_code";
 
 /// Run one command in a fresh sandbox and remove it afterwards.
 ///
@@ -35,6 +43,8 @@ Examples:
 /// warren's. On a terminal the command gets one too. Exit codes of warren's own: 124 the time limit
 /// ended it, 125 warren failed, 126 the command cannot be executed, 127 it was not found, 137 it
 /// was killed, by its memory limit for instance.
+///
+/// All from the command's name on belongs to the command. `--` may stand before it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Run {
@@ -46,14 +56,29 @@ pub(crate) struct Run {
     /// Leave the sandbox running afterwards and print its id on standard error
     #[arg(long)]
     keep: bool,
+    /// A name to call it by afterwards
+    #[arg(long, value_name = "NAME", requires = "keep")]
+    name: Option<SandboxName>,
+    /// Leave the command running in a sandbox that stays, and print the sandbox's id
+    #[arg(long, short, conflicts_with_all = ["keep", "interactive", "tty"])]
+    detach: bool,
+    /// Reach a port of the sandbox on this machine's loopback while the command runs (may be
+    /// repeated)
+    #[arg(long, short, value_name = "[LOCAL:]PORT", value_parser = parse_pair)]
+    publish: Vec<Pair>,
+    #[command(flatten)]
+    terminal: TerminalFlags,
+    /// Remove the sandbox when the command ends, as happens anyway
+    #[arg(long, conflicts_with_all = ["keep", "detach"])]
+    rm: bool,
     /// Say on standard error what network it has, and what of it is refused
-    #[arg(long, short)]
+    #[arg(long)]
     verbose: bool,
     /// Print one JSON document with output, exit code and usage instead of passing output through
     #[arg(long)]
     json: bool,
-    /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    /// The command and its arguments; options of warren come before it
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
@@ -64,7 +89,7 @@ pub(crate) struct Machine {
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
     /// Memory at most, such as 512m or 4g [default: 4g]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, short, value_name = "SIZE")]
     memory: Option<ByteSize>,
     /// Processors at most, such as 2 or 0.5 [default: 2]
     #[arg(long, value_name = "COUNT")]
@@ -78,9 +103,9 @@ pub(crate) struct Machine {
     /// Files at most, a hard limit [default: 1000000]
     #[arg(long, value_name = "COUNT")]
     inodes: Option<u64>,
-    /// Set a variable (may be repeated)
-    #[arg(long, short, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    env: Vec<(String, String)>,
+    /// Set a variable; without a value it has the one it has here (may be repeated)
+    #[arg(long, short, value_name = "NAME[=VALUE]", value_parser = Variable::parse)]
+    env: Vec<Variable>,
     /// Where the command starts, inside the sandbox
     #[arg(long, short, value_name = "PATH")]
     workdir: Option<PathBuf>,
@@ -88,7 +113,7 @@ pub(crate) struct Machine {
     #[arg(long, short, value_name = "USER")]
     user: Option<String>,
     /// Give the sandbox a host directory or file (may be repeated)
-    #[arg(long, value_name = "SRC:DST[:ro]", value_parser = parse_mount)]
+    #[arg(long, short = 'v', visible_alias = "volume", value_name = "SRC:DST[:ro]", value_parser = parse_mount)]
     mount: Vec<Mount>,
     /// The sandbox's own name
     #[arg(long, value_name = "NAME")]
@@ -112,7 +137,7 @@ impl Machine {
             inodes: self.inodes.unwrap_or(defaults.inodes),
             ..defaults
         };
-        spec.env = self.env.iter().cloned().collect();
+        spec.env = variable::settled(&self.env).collect();
         spec.user.clone_from(&self.user);
         spec.workdir.clone_from(&self.workdir);
         spec.hostname.clone_from(&self.hostname);
@@ -138,7 +163,7 @@ impl Machine {
             pids: self.pids,
             disk_mib: self.disk.map(mebibytes),
             inodes: self.inodes,
-            env: self.env.iter().cloned().collect(),
+            env: variable::settled(&self.env).collect(),
             user: self.user.clone(),
             workdir: self.workdir.as_deref().map(text),
             hostname: self.hostname.clone(),
@@ -184,19 +209,30 @@ struct Report {
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let spec = self.machine.spec()?;
-        let local = Local::open(global)?;
+        if self.detach {
+            return self.in_background(global);
+        }
+        let mut spec = self.machine.spec()?;
+        let local = Arc::new(Local::open(global)?);
+        let naming = self.name.as_ref().map(|name| local.give(name, &mut spec)).transpose()?;
         let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
         let limits = spec.limits.clone();
         let network = self.open_network(&local)?;
+        // Nobody relays signals yet. What was made meanwhile is taken away, not left.
+        let noted = Noted::begin().map_err(CliError::new)?;
         let created = local.create(spec, self.machine.creation(owner), &network)?;
-        let mut start = relay::start_of(&self.command, self.timeout);
-        let streams = if self.json { Streams::Captured } else { Streams::PassThrough };
-        let outcome = relay::follow(local.dial(&created.id)?, &mut start, streams);
+        drop(naming);
+        if noted.end() {
+            local.end(&created.id, &network)?;
+            return Err(CliError::interrupted());
+        }
+        let outcome = self.follow(&local, &created.id);
         let usage = local.usage(&created.id);
         network.settle();
         if self.keep {
-            ui::say(&format!("warren: kept as {id}; `warren shell {id}`, `warren rm {id}`", id = created.id));
+            let called = self.name.as_ref().map_or(created.id.as_str(), SandboxName::as_str);
+            let id = &created.id;
+            ui::say(&format!("warren: kept as {id}; `warren shell {called}`, `warren rm {called}`"));
         } else {
             local.end(&created.id, &network)?;
         }
@@ -226,12 +262,23 @@ impl Run {
         Ok(exit_code(code))
     }
 
+    fn follow(&self, local: &Arc<Local>, id: &SandboxId) -> Result<Outcome, CliError> {
+        let doors = Doors::open(&self.publish, None, id)?;
+        doors.serve(&Arc::new(Agent { local: Arc::clone(local), id: id.clone() }));
+        let streams = if self.json { Streams::Captured } else { self.terminal.streams() };
+        relay::follow(local.dial(id)?, &mut relay::start_of(&self.command, self.timeout), streams)
+    }
+
     /// The network of the sandbox. One that is kept has none: nobody would look after its link.
     fn open_network(&self, local: &Local) -> Result<LocalNetwork, CliError> {
         if !self.keep {
             let verbosity = if self.verbose { Verbosity::Verbose } else { Verbosity::Quiet };
             return self.machine.open_network(local, verbosity);
         }
+        self.kept_network()
+    }
+
+    fn kept_network(&self) -> Result<LocalNetwork, CliError> {
         match self.machine.network.policy() {
             Some(policy) if !policy.is_none() => {
                 Err(CliError::new("--keep: the network of a sandbox ends with the command that made it")
@@ -304,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_has_a_name_and_a_value() {
+    fn a_label_has_a_name_and_a_value() {
         assert_eq!(parse_variable("A=b=c").unwrap(), ("A".to_owned(), "b=c".to_owned()));
         assert!(parse_variable("A").is_err() && parse_variable("=b").is_err());
     }

@@ -37,12 +37,14 @@ enum Action {
     /// Make or replace a secret; its value is read from the standard input
     Set(Set),
     /// List secrets, never their values
+    #[command(alias = "list")]
     Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Remove secrets
+    #[command(aliases = ["delete", "remove"])]
     Rm {
         /// The secrets, as `warren secret ls` lists them
         #[arg(required = true, value_name = "NAME")]
@@ -79,7 +81,7 @@ impl Secrets {
             Action::Set(set) => {
                 let name = set.name.to_string();
                 client.put_secret(&name, &set.body()?)?;
-                ui::status(&format!("secret {name} is kept"));
+                ui::say(&format!("secret {name} is kept"));
             }
             Action::Ls { json } => {
                 let secrets = client.secrets()?.items;

@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use warren_server::assembly::examine_data_dir;
 use warren_wire::api::{Health, HealthStatus};
 
 use self::systemd::{journal, state, systemctl};
-use self::unit::{REST_UNIT, UNIT, Unit};
+use self::unit::{PACKAGED_UNITS, REST_UNIT, UNIT, Unit};
 use crate::error::CliError;
+use crate::exit::{NO, NOT_RUNNING};
 use crate::global::Global;
 use crate::local::require_root;
 use crate::server::Place;
@@ -27,8 +29,6 @@ use crate::word::word;
 /// The wait for a server's first answer, with the look at the sandboxes that it finds.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
-/// The exit code of `systemctl status` for a unit that does not run.
-const NOT_RUNNING: u8 = 3;
 
 /// Have systemd keep the server running.
 ///
@@ -39,13 +39,32 @@ const NOT_RUNNING: u8 = 3;
 pub(crate) enum Service {
     Install(Install),
     /// End the service and remove its unit; data stays, and running sandboxes go on.
-    Uninstall,
+    Uninstall(AsJson),
     /// Show the state of the service: the unit, the server's health and version, and its sandboxes.
     ///
     /// Exit code 0 when the server answers and can do its work, 1 when it refuses new work or does
     /// not answer, 3 when the service does not run.
-    Status,
+    Status(AsJson),
     Rest(Rest),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AsJson {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The service, as JSON shows it.
+#[derive(Debug, Default, Serialize)]
+struct Told {
+    installed: bool,
+    active: bool,
+    /// The unit's state, in the words of systemd.
+    state: Option<String>,
+    data_dir: Option<PathBuf>,
+    url: Option<String>,
+    health: Option<Health>,
 }
 
 /// Write the unit, start it now and at every start of the machine, and wait until the server
@@ -65,6 +84,9 @@ pub(crate) struct Install {
     /// Only print the unit
     #[arg(long)]
     print: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "print")]
+    json: bool,
 }
 
 /// End sandboxes that no server looks after, when the machine goes down; files stay.
@@ -82,8 +104,8 @@ impl Service {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         match self {
             Self::Install(args) => args.run(global),
-            Self::Uninstall => uninstall(),
-            Self::Status => status(global),
+            Self::Uninstall(args) => uninstall(args.json),
+            Self::Status(args) => status(global, args.json),
             Self::Rest(args) => rest::rest(global, args.now).map(|()| ExitCode::SUCCESS),
         }
     }
@@ -117,7 +139,15 @@ impl Install {
         // Restart starts it too. Its own message says nothing about the reason of a failure.
         drop(systemctl(&["restart", "warren.service"]));
         let health = wait(&server)?;
-        tell(&server, &unit, &health);
+        let told = Told {
+            installed: true,
+            active: true,
+            state: Some(state()?.to_string()),
+            data_dir: Some(unit.data_dir.clone()),
+            url: server.announced_url(),
+            health: Some(health),
+        };
+        ui::show(self.json, &told, |told| tell(told, &unit));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -134,11 +164,11 @@ impl Install {
     }
 }
 
-fn tell(server: &Global, unit: &Unit, health: &Health) {
+fn tell(told: &Told, unit: &Unit) {
     let data_dir = unit.data_dir.display();
-    let url = server.announced_url().unwrap_or_else(|| "an address of its own".to_owned());
+    let url = told.url.as_deref().unwrap_or("an address of its own");
     ui::print(&format!("warren.service runs, and starts with the machine. It serves at {url}"));
-    if health.status != HealthStatus::Ok {
+    if told.health.as_ref().is_some_and(|health| health.status != HealthStatus::Ok) {
         ui::print("It has something to say: see `warren health`.");
     }
     ui::print(&format!("  unit     {UNIT}"));
@@ -152,53 +182,71 @@ fn tell(server: &Global, unit: &Unit, health: &Health) {
     } else {
         format!("--data-dir {data_dir} ")
     };
-    ui::print(&format!("\nTry:\n  id=$(warren {named}create) && warren {named}exec \"$id\" -- uname -a"));
+    ui::print(&format!("\nTry:\n  id=$(warren {named}create) && warren {named}exec \"$id\" uname -a"));
 }
 
-fn uninstall() -> Result<ExitCode, CliError> {
+fn uninstall(json: bool) -> Result<ExitCode, CliError> {
     require_systemd()?;
     require_root()?;
     let Some(data_dir) = installed()? else {
         return Err(CliError::new("the service is not installed").hint("`warren service install` does that"));
     };
     systemctl(&["disable", "--quiet", "--now", "warren.service", "warren-rest.service"])?;
-    for path in [REST_UNIT, UNIT] {
-        fs::remove_file(path).map_err(|error| CliError::new(format!("remove {path}: {error}")))?;
+    // Those of a package stay, without being started.
+    for path in [REST_UNIT, UNIT].map(Path::new).into_iter().filter(|path| path.exists()) {
+        fs::remove_file(path).map_err(|error| CliError::at(path, error))?;
     }
     systemctl(&["daemon-reload"])?;
     // Otherwise a unit that failed is listed for ever.
     drop(systemctl(&["reset-failed", "--quiet", "warren.service"]));
-    ui::print(&format!(
+    let text = format!(
         "The service is removed. What it kept is still in {}, and sandboxes that ran go on: `warren serve` takes them over.",
         data_dir.display()
-    ));
+    );
+    ui::show(json, &Told { data_dir: Some(data_dir), ..Told::default() }, |_| ui::tell(&text));
     Ok(ExitCode::SUCCESS)
 }
 
-fn status(global: &Global) -> Result<ExitCode, CliError> {
+fn status(global: &Global, json: bool) -> Result<ExitCode, CliError> {
     require_systemd()?;
-    let Some(data_dir) = installed()? else {
-        ui::print("unit       not installed: `warren service install` does that");
-        return Ok(ExitCode::from(NOT_RUNNING));
-    };
-    let state = state()?;
-    ui::print(&format!("unit       {state}"));
-    ui::print(&format!("data       {}", data_dir.display()));
-    if !state.is_active() {
-        journal(5).lines().for_each(|line| ui::print_plain(&format!("           {line}")));
-        return Ok(ExitCode::from(NOT_RUNNING));
+    let mut told = Told::default();
+    if let Some(data_dir) = installed()? {
+        let state = state()?;
+        told = Told { installed: true, active: state.is_active(), state: Some(state.to_string()), ..told };
+        if told.active {
+            let server = global.at(data_dir.clone());
+            told.health = Some(server.client()?.health()?);
+            told.url = server.announced_url();
+        }
+        told.data_dir = Some(data_dir);
     }
-    let server = global.at(data_dir);
-    let health = server.client()?.health()?;
-    ui::print(&format!("url        {}", server.announced_url().unwrap_or_default()));
-    ui::print(&format!("health     {}", word(&health.status)));
-    if let Some(details) = &health.details {
-        details.problems.iter().for_each(|problem| ui::print_plain(&format!("           {problem}")));
-        ui::print(&format!("version    {}", details.version));
-        ui::print(&format!("sandboxes  {} of {}", details.sandboxes, details.max_sandboxes));
+    ui::show(json, &told, Told::print);
+    Ok(match &told.health {
+        None => ExitCode::from(NOT_RUNNING),
+        Some(health) if health.status == HealthStatus::Critical => ExitCode::from(NO),
+        Some(_) => ExitCode::SUCCESS,
+    })
+}
+
+impl Told {
+    fn print(&self) {
+        let Some(state) = &self.state else {
+            return ui::print("unit       not installed: `warren service install` does that");
+        };
+        ui::print(&format!("unit       {state}"));
+        let data_dir = self.data_dir.as_deref().unwrap_or_else(|| Path::new(""));
+        ui::print(&format!("data       {}", data_dir.display()));
+        let Some(health) = &self.health else {
+            return journal(5).lines().for_each(|line| ui::print_plain(&format!("           {line}")));
+        };
+        ui::print(&format!("url        {}", self.url.as_deref().unwrap_or_default()));
+        ui::print(&format!("health     {}", word(&health.status)));
+        if let Some(details) = &health.details {
+            details.problems.iter().for_each(|problem| ui::print_plain(&format!("           {problem}")));
+            ui::print(&format!("version    {}", details.version));
+            ui::print(&format!("sandboxes  {} of {}", details.sandboxes, details.max_sandboxes));
+        }
     }
-    let refused = health.status == HealthStatus::Critical;
-    Ok(if refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Waits until the server answers, or the unit has given up.
@@ -218,16 +266,24 @@ fn wait(server: &Global) -> Result<Health, CliError> {
     }
 }
 
-/// The data directory of the service, if it is installed.
+/// The data directory of the service, if it is installed: by `warren service install`, or by a
+/// package whose unit somebody enabled or started.
 fn installed() -> Result<Option<PathBuf>, CliError> {
-    match fs::read_to_string(UNIT) {
-        Ok(text) => Unit::data_dir_in(&text).map(Some).ok_or_else(|| {
-            CliError::new(format!("{UNIT} was not written by `warren service install`"))
+    for path in [UNIT].into_iter().chain(PACKAGED_UNITS) {
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(CliError::at(Path::new(path), error)),
+        };
+        if path != UNIT && !state()?.is_wanted() {
+            continue;
+        }
+        return Unit::data_dir_in(&text).map(Some).ok_or_else(|| {
+            CliError::new(format!("{path} was not written by `warren service install`"))
                 .hint("take it away, and install the service again")
-        }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(CliError::new(format!("read {UNIT}: {error}"))),
+        });
     }
+    Ok(None)
 }
 
 fn require_systemd() -> Result<(), CliError> {

@@ -5,7 +5,7 @@ use warren_wire::client::{Client, SessionAction, SessionQuery};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::server::all_pages;
-use crate::time::age_of;
+use crate::time::{age_of, from_milliseconds};
 use crate::ui;
 use crate::word::word;
 
@@ -57,6 +57,9 @@ enum Action {
 struct One {
     /// The session, as `warren sessions` lists them
     id: String,
+    /// Print all about it as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Sessions {
@@ -77,7 +80,7 @@ impl Sessions {
 }
 
 fn act(client: &Client, one: &One, action: SessionAction) -> Result<(), CliError> {
-    ui::print(&word(&client.session_action(&one.id, action)?.state));
+    ui::show(one.json, &client.session_action(&one.id, action)?, |session| ui::print(&word(&session.state)));
     Ok(())
 }
 
@@ -151,7 +154,7 @@ impl Runs {
             [
                 run.number.to_string(),
                 word(&run.status),
-                format!("{} ms", run.duration_ms),
+                from_milliseconds(run.duration_ms),
                 run.tokens.to_string(),
                 age_of(&run.at),
                 run.task.chars().take(60).collect(),

@@ -1,7 +1,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use warren_core::{OwnerBond, SandboxId};
+use warren_core::{OwnerBond, SandboxId, SandboxWord};
 use warren_wire::api::{Command, StartProcess};
 use warren_wire::client::Client;
 use warren_wire::guest::LOGIN_SHELL;
@@ -23,19 +23,19 @@ pub(crate) struct Shell {
     machine: Machine,
     /// A running sandbox, as `warren ls` lists them
     #[arg(value_name = "ID")]
-    id: Option<SandboxId>,
+    id: Option<SandboxWord>,
 }
 
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        let Some(id) = &self.id else {
+        let Some(word) = &self.id else {
             let local = Local::open(global)?;
             let network = self.machine.open_network(&local, Verbosity::Quiet)?;
             return self.fresh(&local, &network);
         };
-        match global.home_of(id)? {
-            Home::Server(client) => through(&client, id, self.machine.user()),
-            Home::Machine(local) => directly(&local, id),
+        match global.home_of(word)? {
+            (Home::Server(client), id) => through(&client, &id, self.machine.user()),
+            (Home::Machine(local), id) => directly(&local, &id),
         }
     }
 

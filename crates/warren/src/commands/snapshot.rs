@@ -1,15 +1,16 @@
 use clap::{Args, Subcommand};
-use warren_core::{ErrorCode, SandboxId, SnapshotId};
+use warren_core::{ErrorCode, SandboxId, SandboxWord};
 use warren_wire::api::{Snapshot as SnapshotBody, TakeSnapshot};
 use warren_wire::client::Client;
 
 use crate::error::{CliError, is};
 use crate::global::Global;
 use crate::time::age_of;
-use crate::travel::point::{self, Point};
+use crate::travel::point;
 use crate::travel::present::{short, size};
 use crate::travel::tree::{self, Node};
 use crate::ui;
+use crate::which;
 use crate::word::word;
 
 const TAKE_EXAMPLES: &str = "\
@@ -29,7 +30,7 @@ Examples:
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {
     /// The sandbox, as `warren ls` lists them
-    id: SandboxId,
+    id: SandboxWord,
     /// A name to find it by, unique among the sandbox's snapshots
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -89,7 +90,7 @@ pub(crate) struct Snapshots {
 struct ListArgs {
     /// The sandbox, even if it is gone
     #[arg(value_name = "SBX")]
-    id: Option<SandboxId>,
+    id: Option<SandboxWord>,
     /// Print JSON, as a flat list with the oldest first
     #[arg(long)]
     json: bool,
@@ -121,32 +122,24 @@ impl Snapshots {
             None => self.list.run(&client)?,
             Some(Action::Rm { snapshots }) => {
                 for word in &snapshots {
-                    client.delete_snapshot(one(&client, word)?.as_str())?;
+                    client.delete_snapshot(point::snapshot(&client, word)?.as_str())?;
                 }
             }
             Some(Action::Name { snapshot, name }) => {
-                client.name_snapshot(one(&client, &snapshot)?.as_str(), name.as_deref())?;
+                client.name_snapshot(point::snapshot(&client, &snapshot)?.as_str(), name.as_deref())?;
             }
         }
         Ok(())
     }
 }
 
-/// The snapshot that a word means, where a sandbox will not do.
-pub(super) fn one(client: &Client, word: &str) -> Result<SnapshotId, CliError> {
-    match point::point(client, word, None)? {
-        Point::Snapshot(id) => Ok(id),
-        Point::Sandbox(id) => Err(CliError::new(format!("`{id}` is a sandbox, not a snapshot"))
-            .hint(format!("`warren snapshots {id}` lists its snapshots"))),
-    }
-}
-
 impl ListArgs {
     fn run(&self, client: &Client) -> Result<(), CliError> {
-        let snapshots = point::snapshots(client, self.id.as_ref().map(SandboxId::as_str))?;
+        let id = self.id.as_ref().map(|word| which::find(client, word)).transpose()?;
+        let snapshots = point::snapshots(client, id.as_ref().map(SandboxId::as_str))?;
         if self.json {
             ui::print_json(&snapshots);
-        } else if let Some(id) = &self.id {
+        } else if let Some(id) = &id {
             show_tree(client, id, &snapshots)?;
         } else {
             let rows: Vec<_> = snapshots.iter().rev().map(flat_row).collect();

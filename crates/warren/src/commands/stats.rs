@@ -1,12 +1,13 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use serde_json::Value;
 use warren_core::ByteSize;
 use warren_wire::api::{HealthDetails, HealthStatus};
 
 use crate::error::CliError;
 use crate::global::Global;
-use crate::time::in_one_unit;
+use crate::time::{from_milliseconds, in_one_unit};
 use crate::ui;
 use crate::word::word;
 
@@ -23,12 +24,23 @@ impl Stats {
         let stats = serde_json::to_value(global.client()?.stats()?).map_err(CliError::new)?;
         ui::show(self.json, &stats, |stats| {
             let figures = stats.as_object().into_iter().flatten();
-            let rows: Vec<_> =
-                figures.map(|(name, value)| [name.replace('_', " "), value.to_string()]).collect();
+            let rows: Vec<_> = figures.map(|(name, value)| figure(name, value)).collect();
             ui::print_table(["WHAT", "VALUE"], &rows);
         });
         Ok(())
     }
+}
+
+/// A figure by its name, in the unit that the name ends with.
+fn figure(name: &str, value: &Value) -> [String; 2] {
+    let (short, unit) = name.rsplit_once('_').unwrap_or((name, ""));
+    let told = match (unit, value.as_u64()) {
+        ("bytes", Some(bytes)) => ByteSize(bytes).to_string(),
+        ("ms", Some(milliseconds)) => from_milliseconds(milliseconds),
+        ("s", Some(seconds)) => in_one_unit(seconds),
+        _ => return [name.replace('_', " "), value.to_string()],
+    };
+    [short.replace('_', " "), told]
 }
 
 /// Show whether the server can do its work.

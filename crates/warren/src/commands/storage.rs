@@ -27,9 +27,16 @@ pub(crate) enum Storage {
         /// How large it may become, such as 20g
         #[arg(long)]
         size: ByteSize,
+        /// Print what there is now as JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Mount the pool on the data directory.
-    Mount,
+    Mount {
+        /// Print what there is now as JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Show the file system of the data directory, and which snapshot drivers it can have.
     Status {
         /// Print JSON
@@ -42,8 +49,8 @@ impl Storage {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         let data_dir = global.data_dir()?;
         match self {
-            Self::Create { size } => create(&data_dir, size),
-            Self::Mount => mount(&data_dir),
+            Self::Create { size, json } => create(&data_dir, size, json),
+            Self::Mount { json } => mount(&data_dir, json),
             Self::Status { json } => {
                 // It tries out what the file system can do.
                 require_root()?;
@@ -54,7 +61,7 @@ impl Storage {
     }
 }
 
-fn create(data_dir: &Path, size: ByteSize) -> Result<(), CliError> {
+fn create(data_dir: &Path, size: ByteSize, json: bool) -> Result<(), CliError> {
     require_root()?;
     examine_data_dir(data_dir)?;
     pool::create(data_dir, size.0).map_err(CliError::new)?;
@@ -70,19 +77,21 @@ fn create(data_dir: &Path, size: ByteSize) -> Result<(), CliError> {
             "the disk has only {free} left: if it fills before the pool does, what is written to the pool fails"
         ));
     }
-    ui::print(&format!("made {} and mounted it on {}", pool.display(), data_dir.display()));
-    ui::print("to use it: warren serve --set snapshots.driver=btrfs");
+    ui::show(json, &Found::at(data_dir)?, |_| {
+        ui::tell(&format!("made {} and mounted it on {}", pool.display(), data_dir.display()));
+        ui::tell("to use it: warren serve --set snapshots.driver=btrfs");
+    });
     Ok(())
 }
 
-fn mount(data_dir: &Path) -> Result<(), CliError> {
+fn mount(data_dir: &Path, json: bool) -> Result<(), CliError> {
     require_root()?;
     let pool = pool::file(data_dir);
     if !pool.exists() {
         return Err(CliError::new(PoolError::Absent { pool }));
     }
     let done = if mount_pool(data_dir)? { "mounted" } else { "mounted already" };
-    ui::print(&format!("{done} on {}", data_dir.display()));
+    ui::show(json, &Found::at(data_dir)?, |_| ui::tell(&format!("{done} on {}", data_dir.display())));
     Ok(())
 }
 

@@ -1,34 +1,43 @@
 mod bootstrap;
 mod build;
+mod pack;
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::Read;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use warren_core::{ByteSize, TemplateName};
 use warren_store::{ImportLimits, ImportRequest, ImportSource, Imported, Progress, Replace, Skipped};
-use warren_wire::api::MakeTemplate;
+use warren_wire::api::{self, MakeTemplate};
+use warren_wire::client::Client;
 
+use crate::copying::pack::streaming;
 use crate::error::CliError;
 use crate::global::Global;
 use crate::local::Local;
+use crate::server::Place;
+use crate::travel::point;
 use crate::ui;
 
 /// Work with templates: the file trees that sandboxes start from.
 ///
-/// `host` is built in: this machine's own /usr, read-only, under a generated skeleton.
+/// `host` is built in: the machine's own /usr, read-only, under a generated skeleton. Templates are
+/// on the server that commands talk to, and in the data directory where there is none.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Template {
     Build(build::Build),
     Import(Import),
     Make(Make),
     /// List templates.
+    #[command(alias = "list")]
     Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
     /// Remove a template that no sandbox uses.
+    #[command(aliases = ["delete", "remove"])]
     Rm {
         name: TemplateName,
     },
@@ -73,13 +82,19 @@ impl Template {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
         match self {
             Self::Build(args) => args.run(global),
-            Self::Import(args) => args.run(&Local::open(global)?),
+            Self::Import(args) => args.run(global),
             Self::Make(args) => args.run(global),
-            Self::Ls { json } => list(&Local::open(global)?, json),
-            Self::Rm { name } => {
-                let local = Local::open(global)?;
-                local.templates.remove(&name, &|name| in_use(&local, name)).map_err(CliError::new)
-            }
+            Self::Ls { json } => match global.place()? {
+                Place::Server(client) => list_of(&client, json),
+                Place::Machine => list(&Local::instead_of_server(global)?, json),
+            },
+            Self::Rm { name } => match global.place()? {
+                Place::Server(client) => Ok(client.delete_template(name.as_str())?),
+                Place::Machine => {
+                    let local = Local::instead_of_server(global)?;
+                    local.templates.remove(&name, &|name| in_use(&local, name)).map_err(CliError::new)
+                }
+            },
         }
     }
 }
@@ -90,7 +105,14 @@ fn in_use(local: &Local, name: &TemplateName) -> bool {
 }
 
 impl Import {
-    fn run(self, local: &Local) -> Result<(), CliError> {
+    fn run(self, global: &Global) -> Result<(), CliError> {
+        match global.place()? {
+            Place::Server(client) => self.send(&client),
+            Place::Machine => self.here(&Local::instead_of_server(global)?),
+        }
+    }
+
+    fn here(self, local: &Local) -> Result<(), CliError> {
         let source = if self.source.as_os_str() == "-" {
             ImportSource::Stream(Box::new(std::io::stdin()))
         } else {
@@ -100,6 +122,40 @@ impl Import {
         told("imported", &self.name, &imported, self.json);
         Ok(())
     }
+
+    fn send(&self, client: &Client) -> Result<(), CliError> {
+        if !self.replace {
+            refuse_to_replace(client, &self.name)?;
+        }
+        let progress = ui::Progress::new();
+        let name = self.name.as_str();
+        let put = |content: &mut dyn Read| {
+            Ok(client.import_template(name, None, &mut progress.watch(content, name))?)
+        };
+        let imported = if self.source.as_os_str() == "-" {
+            put(&mut std::io::stdin())?
+        } else if self.source.is_dir() {
+            streaming(|archive| pack::root(archive, &self.source), put)?
+        } else {
+            put(&mut File::open(&self.source).map_err(|error| CliError::at(&self.source, error))?)?
+        };
+        drop(progress);
+        ui::show(self.json, &imported, |imported| {
+            let size = ByteSize(imported.size_bytes);
+            ui::print(&format!("imported {name} on {}: {size}", client.base()));
+            ui::print(&format!("try it: warren create --template {name}"));
+        });
+        Ok(())
+    }
+}
+
+/// Fails if the server has a template of this name.
+fn refuse_to_replace(client: &Client, name: &TemplateName) -> Result<(), CliError> {
+    let known = client.templates()?;
+    if known.items.iter().any(|template| template.name == name.as_str()) {
+        return Err(build::exists(&format!("{} has a template `{name}`", client.base())));
+    }
+    Ok(())
 }
 
 /// Imports a template, and shows on a terminal how far it is.
@@ -110,14 +166,9 @@ fn import(
     replace: bool,
 ) -> Result<Imported, CliError> {
     let busy = |name: &TemplateName| in_use(local, name);
-    let on_terminal = std::io::stderr().is_terminal();
-    let mut progress = |progress: Progress| {
-        if on_terminal {
-            let percent = |total| format!(" ({}%)", progress.read_bytes * 100 / total);
-            let share = progress.total_bytes.filter(|total| *total > 0).map(percent).unwrap_or_default();
-            let read = ByteSize(progress.read_bytes);
-            ui::status(&format!("{read}{share}, {} entries", progress.entries));
-        }
+    let shown = ui::Progress::new();
+    let mut progress = |now: Progress| {
+        shown.at(now.read_bytes, now.total_bytes, &format!("{} entries", now.entries));
     };
     let imported = local.templates.import(ImportRequest {
         name: name.clone(),
@@ -126,9 +177,7 @@ fn import(
         limits: ImportLimits::default(),
         progress: &mut progress,
     });
-    if on_terminal {
-        ui::status("");
-    }
+    drop(shown);
     imported.map_err(CliError::new)
 }
 
@@ -139,7 +188,7 @@ fn told(done: &str, name: &TemplateName, imported: &Imported, json: bool) {
         return ui::print_json(manifest);
     }
     let size = ByteSize(manifest.size_bytes);
-    ui::print(&format!("{done} {name}: {} entries, {size}", manifest.entries));
+    ui::tell(&format!("{done} {name}: {} entries, {size}", manifest.entries));
     let skipped = imported.skipped;
     if skipped != Skipped::default() {
         ui::say(&format!(
@@ -147,21 +196,36 @@ fn told(done: &str, name: &TemplateName, imported: &Imported, json: bool) {
             skipped.devices, skipped.sockets, skipped.mounts
         ));
     }
-    ui::print(&format!("try it: warren run --template {name} -- ls /"));
+    ui::tell(&format!("try it: warren run --template {name} ls /"));
 }
 
 impl Make {
     fn run(self, global: &Global) -> Result<(), CliError> {
         let client = global.client()?;
-        let snapshot = super::snapshot::one(&client, &self.snapshot)?;
+        let snapshot = point::snapshot(&client, &self.snapshot)?;
         let body = MakeTemplate { name: self.name.to_string() };
         let made = client.make_template(snapshot.as_str(), &body)?;
         ui::show(self.json, &made, |made| {
-            ui::print(&format!("made {}: {}", made.name, ByteSize(made.size_bytes)));
-            ui::print(&format!("try it: warren create --template {}", made.name));
+            ui::tell(&format!("made {}: {}", made.name, ByteSize(made.size_bytes)));
+            ui::tell(&format!("try it: warren create --template {}", made.name));
         });
         Ok(())
     }
+}
+
+fn list_of(client: &Client, json: bool) -> Result<(), CliError> {
+    let templates = client.templates()?.items;
+    for template in &templates {
+        if let Some(reason) = &template.broken {
+            ui::complain(&format!("{} cannot be used: {reason}", template.name));
+        }
+    }
+    let row = |template: &api::Template| {
+        let size = ByteSize(template.size_bytes).to_string();
+        [template.name.clone(), size, template.user.clone(), template.source.clone()]
+    };
+    ui::show_table(json, ["TEMPLATE", "SIZE", "USER", "SOURCE"], &templates, row);
+    Ok(())
 }
 
 fn list(local: &Local, json: bool) -> Result<(), CliError> {

@@ -1,6 +1,7 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use warren_core::HostName;
 use warren_server::assembly::claim_data_dir;
 
@@ -30,6 +31,18 @@ pub(crate) struct Init {
     /// Replace the present one: all who trust it have to trust the new one
     #[arg(long)]
     renew: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The authority, as JSON shows it.
+#[derive(Debug, Serialize)]
+struct Authority {
+    authority: PathBuf,
+    domain: String,
+    /// It was there already.
+    kept: bool,
 }
 
 impl Tls {
@@ -47,7 +60,9 @@ impl Init {
         let domain = self.domain.as_ref().unwrap_or(&config.ports.domain);
         let files =
             warren_server::init_tls(&config.server.data_dir, domain, self.renew).map_err(CliError::new)?;
-        ui::print(&files.authority.display().to_string());
+        let shown =
+            Authority { authority: files.authority.clone(), domain: domain.to_string(), kept: files.kept };
+        ui::show(self.json, &shown, |shown| ui::print(&shown.authority.display().to_string()));
         let made = if files.kept { "was there already: --renew replaces it" } else { "is new" };
         let names = if domain.as_str() == "localhost" { String::new() } else { format!("{domain} and ") };
         ui::say(&format!("The local authority {made}. It signs for names below {names}localhost.\n"));

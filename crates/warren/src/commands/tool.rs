@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
-use warren_core::{ByteSize, SandboxId, parse_duration};
+use warren_core::{ByteSize, SandboxWord, parse_duration};
 use warren_wire::api::{ToolCall, ToolContent, ToolOutput, ToolResult};
 use warren_wire::client::Client;
 
@@ -33,7 +33,7 @@ Examples:
 pub(crate) struct Tool {
     /// The sandbox, as `warren ls` lists them
     #[arg(requires = "tool")]
-    id: Option<SandboxId>,
+    id: Option<SandboxWord>,
     /// The tool's name
     #[arg(value_name = "NAME")]
     tool: Option<String>,

@@ -12,6 +12,7 @@ use warren_wire::client::{Client, ExportQuery, ImportQuery};
 
 use crate::error::CliError;
 use crate::global::Global;
+use crate::interrupt::{self, Unfinished};
 use crate::travel::point::{self, Point};
 use crate::travel::present::short;
 use crate::ui::{self, Progress};
@@ -27,7 +28,8 @@ Examples:
 /// Write the files of a state, or a whole history, to a file.
 ///
 /// `tar` has all files, with owners, times, links and attributes. `patch` has what changed since
-/// another state, as `git apply` takes it. `history` has the snapshot with all that it comes from,
+/// another state, as `git apply` takes it in the directory of --path, without what .gitignore files
+/// name. `history` has the snapshot with all that it comes from,
 /// for `warren import` on any machine. A sandbox that is named is captured first.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXPORT_EXAMPLES)]
@@ -44,9 +46,15 @@ pub(crate) struct Export {
     /// The state that a patch starts from [default: the snapshot's parent]
     #[arg(long, value_name = "SNAP|SBX")]
     since: Option<String>,
-    /// Only what is below this directory
+    /// Only what is below this directory; paths of a patch are relative to it
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
+    /// Leave out of a patch what matches this, as a line of .gitignore in --path; may be repeated
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Keep in a patch what the .gitignore files of the state name
+    #[arg(long)]
+    no_gitignore: bool,
 }
 
 /// The form in which a state is written.
@@ -76,17 +84,35 @@ impl Export {
                 .hint("name a file with -o, or pipe it into another program"));
         }
         let format = self.format.unwrap_or_else(|| Format::of_name(&self.output));
-        if self.since.is_some() && format != Format::Patch {
-            return Err(CliError::new("--since is only for patches").hint("add --format patch"));
+        let of_patches = [
+            ("--since", self.since.is_some()),
+            ("--exclude", !self.exclude.is_empty()),
+            ("--no-gitignore", self.no_gitignore),
+        ];
+        if let Some((flag, _)) = of_patches.iter().find(|(_, given)| *given && format != Format::Patch) {
+            return Err(CliError::new(format!("{flag} is only for patches")).hint("add --format patch"));
         }
+        interrupt::listen().map_err(CliError::new)?;
         let client = global.client()?;
-        let context = point::sandbox_in(&self.what);
         let since = match &self.since {
-            Some(word) => Some(point::point(&client, word, context.as_ref())?.as_str().to_owned()),
+            Some(word) => {
+                let context = point::sandbox_in(&client, &self.what)?;
+                Some(point::point(&client, word, context.as_ref())?.as_str().to_owned())
+            }
             None => None,
         };
         let snapshot = captured(&client, &self.what)?;
-        let wanted = ExportQuery { format: Some(word(&format)), path: self.path.clone(), since };
+        let since = match since {
+            None if format == Format::Patch => Some(parent(&client, &snapshot)?),
+            since => since,
+        };
+        let wanted = ExportQuery {
+            format: Some(word(&format)),
+            path: self.path.clone(),
+            since,
+            leave_ignored: format == Format::Patch && !self.no_gitignore,
+            exclude: self.exclude.clone(),
+        };
         let mut content = client.export(&snapshot, &wanted)?;
         if to_stdout {
             io::copy(&mut content, &mut io::stdout()).map_err(CliError::output)?;
@@ -97,12 +123,21 @@ impl Export {
     }
 }
 
+/// The state that a patch starts from if none is named.
+fn parent(client: &Client, snapshot: &str) -> Result<String, CliError> {
+    client.snapshot(snapshot)?.parent_id.ok_or_else(|| {
+        CliError::new(format!("{} has no parent to be compared with", short(snapshot)))
+            .hint("--since names the state that the patch starts from")
+    })
+}
+
 /// The snapshot that a word means; of a sandbox, one that is taken now.
 fn captured(client: &Client, word: &str) -> Result<String, CliError> {
     match point::point(client, word, None)? {
         Point::Snapshot(id) => Ok(id.to_string()),
         Point::Sandbox(id) => {
-            let taken = client.take_snapshot(id.as_str(), &TakeSnapshot::default())?;
+            let take = || client.take_snapshot(id.as_str(), &TakeSnapshot::default());
+            let taken = ui::waiting("capturing", take)?;
             ui::say(&format!("captured {id} as {}", short(&taken.snapshot_id)));
             Ok(taken.snapshot_id)
         }
@@ -117,7 +152,11 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
     }
     name.push(format!(".part-{}", std::process::id()));
     let part = target.with_file_name(name);
-    let written = fill(content, &part, target)
+    let undone = part.clone();
+    let create = || File::options().write(true).create_new(true).open(&part);
+    let (file, _unfinished) = Unfinished::begin(create, move || drop(fs::remove_file(undone)))
+        .map_err(|error| CliError::at(&part, error))?;
+    let written = fill(content, file, target)
         .and_then(|()| fs::rename(&part, target).map_err(|error| CliError::at(target, error)));
     if written.is_err() {
         drop(fs::remove_file(&part));
@@ -125,9 +164,7 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
     written
 }
 
-fn fill(content: &mut dyn Read, part: &Path, target: &Path) -> Result<(), CliError> {
-    let mut file =
-        File::options().write(true).create_new(true).open(part).map_err(|error| CliError::at(part, error))?;
+fn fill(content: &mut dyn Read, mut file: File, target: &Path) -> Result<(), CliError> {
     let progress = Progress::new();
     let name = target.to_string_lossy();
     let mut watched = progress.watch(content, &name);
@@ -177,6 +214,7 @@ enum ArchiveFormat {
 
 impl Import {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
+        interrupt::listen().map_err(CliError::new)?;
         let client = global.client()?;
         let (mut content, size): (Box<dyn Read>, Option<u64>) = if self.file.as_os_str() == "-" {
             (Box::new(io::stdin()), None)
@@ -197,7 +235,7 @@ impl Import {
             name: self.name,
             size,
         };
-        let progress = Progress::new();
+        let progress = Progress::of(size);
         let mut whole = first.as_slice().chain(content);
         let imported = client.import(&wanted, &mut progress.watch(&mut whole, "sent"))?;
         drop(progress);

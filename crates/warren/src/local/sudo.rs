@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 /// Variables that the command reads and sudo drops unless told not to.
-const VARIABLES: [&str; 3] = ["WARREN_DATA_DIR", "WARREN_URL", "WARREN_API_KEY"];
+const VARIABLES: [&str; 5] =
+    ["WARREN_DATA_DIR", "WARREN_URL", "WARREN_API_KEY", "WARREN_CA", "WARREN_CONTEXT"];
 
 /// Longer commands are cut short.
 const MOST_CHARACTERS: usize = 200;

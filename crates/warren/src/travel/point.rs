@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use warren_core::{SandboxId, SnapshotId};
+use warren_core::{SandboxId, SandboxWord, SnapshotId};
 use warren_wire::api::{JournalEntry, Snapshot, SnapshotReason};
 use warren_wire::client::{Client, JournalQuery, SnapshotQuery};
 
 use super::present::short;
 use crate::error::CliError;
 use crate::server::all_pages;
+use crate::which;
 
 /// A state that commands look at: a snapshot, or a sandbox as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,45 +101,93 @@ fn entry(client: &Client, sandbox: &SandboxId, number: u64) -> Result<JournalEnt
     })
 }
 
-/// The sandbox or snapshot that a word means: an id, `SBX:SNAP`, or a name that only one snapshot
-/// has. A word without a sandbox is looked up in `context`, if there is one.
+/// The sandbox or snapshot that a word means: a word for a sandbox, a snapshot's id, `SBX:SNAP`, or
+/// a name that only one snapshot has. A word without a sandbox is looked up in `context`, if there
+/// is one, and means a sandbox of that name only if no snapshot has it; without a context it means
+/// the sandbox.
 pub(crate) fn point(client: &Client, word: &str, context: Option<&SandboxId>) -> Result<Point, CliError> {
     match parse(word) {
-        Word::Sandbox(id) => Ok(Point::Sandbox(id)),
+        Word::Sandbox(sandbox) => which::find(client, &sandbox).map(Point::Sandbox),
         Word::Snapshot(id) => Ok(Point::Snapshot(id)),
-        Word::Within(sandbox, word) => state_of(client, &sandbox, word).map(Point::Snapshot),
+        Word::Within(sandbox, rest) => within(client, &sandbox, rest, word).map(Point::Snapshot),
         Word::Name(word) => match context {
-            Some(sandbox) => state_of(client, sandbox, word).map(Point::Snapshot),
-            None => choose(word, &snapshots(client, None)?, "").map(Point::Snapshot),
+            Some(sandbox) => match (state_of(client, sandbox, word), named(client, word)) {
+                (Ok(state), _) => Ok(Point::Snapshot(state)),
+                (Err(_), Ok(Some(id))) => Ok(Point::Sandbox(id)),
+                (Err(error), _) => Err(error),
+            },
+            None => match named(client, word)? {
+                Some(id) => Ok(Point::Sandbox(id)),
+                None => anywhere(client, word).map(Point::Snapshot),
+            },
         },
     }
 }
 
-/// The sandbox that a word names, alone or with a snapshot.
-pub(crate) fn sandbox_in(word: &str) -> Option<SandboxId> {
+/// The snapshot that a word means, where a sandbox will not do.
+pub(crate) fn snapshot(client: &Client, word: &str) -> Result<SnapshotId, CliError> {
     match parse(word) {
-        Word::Sandbox(id) | Word::Within(id, _) => Some(id),
-        Word::Snapshot(_) | Word::Name(_) => None,
+        Word::Snapshot(id) => Ok(id),
+        Word::Within(sandbox, rest) => within(client, &sandbox, rest, word),
+        Word::Name(word) => anywhere(client, word),
+        Word::Sandbox(id) => Err(CliError::new(format!("`{id}` is a sandbox, not a snapshot"))
+            .hint(format!("`warren snapshots {id}` lists its snapshots"))),
+    }
+}
+
+/// The sandbox that a word names, alone or with a snapshot.
+pub(crate) fn sandbox_in(client: &Client, word: &str) -> Result<Option<SandboxId>, CliError> {
+    match parse(word) {
+        Word::Sandbox(sandbox) | Word::Within(sandbox, _) => which::find_if_any(client, &sandbox),
+        Word::Name(word) => named(client, word),
+        Word::Snapshot(_) => Ok(None),
+    }
+}
+
+/// The snapshot of a sandbox; where there is no such sandbox, the one that has the whole as its
+/// name.
+fn within(client: &Client, sandbox: &SandboxWord, rest: &str, whole: &str) -> Result<SnapshotId, CliError> {
+    match sandbox {
+        SandboxWord::Name(_) => match which::find_if_any(client, sandbox)? {
+            Some(id) => state_of(client, &id, rest),
+            None => anywhere(client, whole),
+        },
+        sandbox => state_of(client, &which::find(client, sandbox)?, rest),
+    }
+}
+
+fn anywhere(client: &Client, word: &str) -> Result<SnapshotId, CliError> {
+    choose(word, &snapshots(client, None)?, "")
+}
+
+/// The sandbox of that name, if it can be one.
+fn named(client: &Client, word: &str) -> Result<Option<SandboxId>, CliError> {
+    match word.parse() {
+        Ok(name) => which::find_if_any(client, &SandboxWord::Name(name)),
+        Err(_) => Ok(None),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 enum Word<'a> {
-    Sandbox(SandboxId),
+    /// No name: that may be a snapshot's, too.
+    Sandbox(SandboxWord),
     Snapshot(SnapshotId),
-    Within(SandboxId, &'a str),
+    Within(SandboxWord, &'a str),
     Name(&'a str),
 }
 
 fn parse(word: &str) -> Word<'_> {
     if let Ok(id) = word.parse() {
-        return Word::Sandbox(id);
-    }
-    if let Ok(id) = word.parse() {
         return Word::Snapshot(id);
     }
-    match word.split_once(':').map(|(id, rest)| (id.parse(), rest)) {
-        Some((Ok(id), rest)) if !rest.is_empty() => Word::Within(id, rest),
+    match word.parse() {
+        Ok(SandboxWord::Name(_)) => return Word::Name(word),
+        Ok(sandbox) => return Word::Sandbox(sandbox),
+        Err(_) => {}
+    }
+    match word.split_once(':').map(|(sandbox, rest)| (sandbox.parse(), rest)) {
+        Some((Ok(sandbox), rest)) if !rest.is_empty() => Word::Within(sandbox, rest),
         _ => Word::Name(word),
     }
 }

@@ -17,10 +17,15 @@ fn a_word_is_a_sandbox_a_snapshot_or_a_name() {
     assert!(matches!(parse(&id("01234567")), Word::Snapshot(_)));
     let within = format!("{SANDBOX}:green: yes");
     assert!(matches!(parse(&within), Word::Within(_, "green: yes")));
-    for word in ["green", "a:b", "snap-1", "sbx"] {
+    for word in ["green", "A:b", ":b", "a:", "snap-1", "sbx", "2"] {
         assert_eq!(parse(word), Word::Name(word));
     }
-    assert_eq!(sandbox_in(&within).unwrap().as_str(), SANDBOX);
+    for word in ["sbxa", "@last", "@default"] {
+        assert_eq!(parse(word), Word::Sandbox(word.parse().unwrap()));
+        let within = format!("{word}:green");
+        assert_eq!(parse(&within), Word::Within(word.parse().unwrap(), "green"));
+    }
+    assert_eq!(parse("web:green"), Word::Within("web".parse().unwrap(), "green"));
 }
 
 #[test]

@@ -18,6 +18,11 @@ impl State {
         ["active", "reloading", "activating"].contains(&self.active.as_str())
     }
 
+    /// Tells that it runs, or starts with the machine.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.is_active() || self.enabled == "enabled"
+    }
+
     /// Tells that it will not start any more by itself.
     pub(super) fn has_failed(&self) -> bool {
         ["failed", "inactive"].contains(&self.active.as_str())
@@ -75,10 +80,10 @@ mod tests {
     #[test]
     fn the_state_of_a_unit_is_read() {
         let state = State::read("ActiveState=active\nSubState=running\nUnitFileState=enabled\n");
-        assert!(state.is_active() && !state.has_failed());
+        assert!(state.is_active() && state.is_wanted() && !state.has_failed());
         assert_eq!(state.to_string(), "active (running)");
         let state = State::read("UnitFileState=disabled\nActiveState=failed\nSubState=failed\n");
-        assert!(!state.is_active() && state.has_failed());
+        assert!(!state.is_active() && !state.is_wanted() && state.has_failed());
         assert_eq!(state.to_string(), "failed (failed), does not start with the machine");
     }
 }

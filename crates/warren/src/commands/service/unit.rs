@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 /// The place of the unit, where files of an operator go before those of packages.
 pub(super) const UNIT: &str = "/etc/systemd/system/warren.service";
 
+/// The places of units that came with the program.
+pub(super) const PACKAGED_UNITS: [&str; 2] =
+    ["/usr/local/lib/systemd/system/warren.service", "/usr/lib/systemd/system/warren.service"];
+
 /// The place of a unit that ends sandboxes when the machine goes down and no server runs.
 pub(super) const REST_UNIT: &str = "/etc/systemd/system/warren-rest.service";
 

@@ -8,7 +8,7 @@ use warren_store::{ImportSource, TemplateConfig};
 use warren_wire::client::Client;
 
 use super::bootstrap::Bootstrap;
-use super::{import, told};
+use super::{import, refuse_to_replace, told};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::local::{Local, require_root};
@@ -146,19 +146,15 @@ impl Build {
         require_root()?;
         let name = self.name.clone().map_or_else(|| self.recipe.name(), Ok)?;
         match global.place()? {
-            Place::Server(client) => {
-                let place = global.url.clone().or_else(|| global.announced_url()).unwrap_or_default();
-                self.build_for(&client, &place, &name)
-            }
+            Place::Server(client) => self.build_for(&client, client.base(), &name),
             Place::Machine => self.build_here(&Local::open(global)?, &name),
         }
     }
 
     /// Builds on this machine, and sends the result to the server.
     fn build_for(&self, client: &Client, place: &str, name: &TemplateName) -> Result<(), CliError> {
-        let known = client.templates()?;
-        if !self.replace && known.items.iter().any(|template| template.name == name.as_str()) {
-            return Err(exists(&format!("{place} has a template `{name}`")));
+        if !self.replace {
+            refuse_to_replace(client, name)?;
         }
         let bootstrap = self.bootstrap()?;
         let suite = &bootstrap.suite;
@@ -174,8 +170,8 @@ impl Build {
         }
         let built = sent?;
         ui::show(self.json, &built, |built| {
-            ui::print(&format!("built {name} on {place}: {}", ByteSize(built.size_bytes)));
-            ui::print(&format!("try it: warren create --template {name}"));
+            ui::tell(&format!("built {name} on {place}: {}", ByteSize(built.size_bytes)));
+            ui::tell(&format!("try it: warren create --template {name}"));
         });
         Ok(())
     }
@@ -215,8 +211,8 @@ impl Build {
     }
 }
 
-fn exists(what: &str) -> CliError {
-    CliError::new(what.to_owned()).hint("--replace builds it anew, --name gives the new one another name")
+pub(super) fn exists(what: &str) -> CliError {
+    CliError::new(what.to_owned()).hint("--replace makes it anew, --name gives the new one another name")
 }
 
 /// The first bytes. A server does not wait as long for them as packages take.
@@ -248,16 +244,13 @@ fn is_in_use(sources: &Path) -> bool {
     text.lines().any(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
 }
 
-/// The environment of processes in a template that was built.
+/// The environment of processes in a template that was built. `HOME` and the like are those of each
+/// program's own user.
 fn config() -> TemplateConfig {
     let env = [
         "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        "HOME=/home/user",
-        "USER=user",
-        "LOGNAME=user",
         "LANG=C.UTF-8",
         "TERM=xterm-256color",
-        "SHELL=/bin/bash",
     ];
     TemplateConfig {
         env: env.map(str::to_owned).to_vec(),
