@@ -2,13 +2,17 @@
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-WARREN := $(TARGET_DIR)/release/warren
+WARREN ?= $(TARGET_DIR)/release/warren
+PREFIX ?= /usr/local
+# A program for any Linux, whatever its C library is and wherever it is built.
+RELEASE_FLAGS := -Ctarget-feature=+crt-static --remap-path-prefix=$(CURDIR)=/warren --remap-path-prefix=$(or $(CARGO_HOME),$(HOME)/.cargo)=/cargo
+RELEASE := $(TARGET_DIR)/x86_64-unknown-linux-gnu/release/warren
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test check audit bench bless clean
+.PHONY: help build run install uninstall release dist deb test check audit bench bless clean
 
 help: ## List the recipes
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## Build the release binary (target/release/warren)
 	$(CARGO) build --release --locked --package warren
@@ -16,13 +20,32 @@ build: ## Build the release binary (target/release/warren)
 run: build ## Build, show what a sandbox is, and start the server (needs root)
 	@WARREN=$(WARREN) scripts/demo
 
+$(WARREN):
+	@$(MAKE) --no-print-directory build
+
+install: | $(WARREN) ## Put program, manual, completions and units below PREFIX (/usr/local); DESTDIR is for packagers
+	@scripts/install-tree $(WARREN) $(PREFIX) $(DESTDIR)
+
+uninstall: ## Take away what `make install` put there; data stays
+	@scripts/install-tree --remove $(PREFIX) $(DESTDIR)
+
+release:
+	RUSTFLAGS="$(RELEASE_FLAGS)" $(CARGO) build --release --locked --package warren --target x86_64-unknown-linux-gnu
+
+dist: release ## An archive, a Debian package and their checksums in target/dist, the same bytes from the same source
+	@scripts/package $(RELEASE) $(TARGET_DIR)/dist
+
+deb: release ## The Debian package alone
+	@scripts/package $(RELEASE) $(TARGET_DIR)/dist deb
+
 test: ## Install what the tests need (as root), then run all of them
 	@scripts/install-test-deps
 	@scripts/test
 	@scripts/siege $(TARGET_DIR)/debug/warren 3
-	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" \
+	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" "scripts/test-clients $(TARGET_DIR)/debug/warren" \
 		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
-		"scripts/test-compat $(TARGET_DIR)/debug/warren" scripts/fuzz
+		"scripts/test-compat $(TARGET_DIR)/debug/warren" "scripts/test-docs $(TARGET_DIR)/debug/warren" \
+		"scripts/test-package $(TARGET_DIR)/debug/warren" scripts/fuzz
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
