@@ -68,6 +68,6 @@ fn many_commands_at_once_run_in_one_sandbox() {
 fn a_name_that_is_no_id_is_refused() {
     let env = TestEnv::new();
     for wrong in ["../../etc", "sbx", "SBXaaaaaaaaaaaaaaaaaaaaaaaaaa", "sbxaaaaaaaaaaaaaaaaaaaaaaaaa/"] {
-        env.warren(["rm", wrong]).ended(2).says("sandbox id");
+        env.warren(["rm", wrong]).ended(2).says("is no sandbox: expected an id");
     }
 }

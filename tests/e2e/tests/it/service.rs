@@ -11,5 +11,6 @@ mod hostile;
 mod idle;
 mod load;
 mod mass;
+mod names;
 mod refusals;
 mod shutdown;

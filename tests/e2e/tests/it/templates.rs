@@ -9,7 +9,7 @@ use std::process::Command;
 use warren_e2e::TestEnv;
 
 /// A root with a shell and a few tools, each with the libraries it needs.
-fn small_root(place: &Path) -> io::Result<()> {
+pub(crate) fn small_root(place: &Path) -> io::Result<()> {
     for directory in ["bin", "etc", "tmp", "root"] {
         fs::create_dir_all(place.join(directory))?;
     }

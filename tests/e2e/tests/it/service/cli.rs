@@ -249,7 +249,7 @@ fn wrong_words_are_answered_with_what_is_right() {
     {
         server.warren(words).ended(125).says("warren ls");
     }
-    server.warren(["rm", "../../etc"]).ended(2).says("sandbox id");
+    server.warren(["rm", "../../etc"]).ended(2).says("is no sandbox: expected an id");
     server.warren(["create", "--ttl", "soon"]).ended(2);
     server.warren(["create", "--template", "nothing-like-it"]).ended(125).says("nothing-like-it");
     server.warren(["create", "--memory", "1m"]).ended(125).says("memory");
