@@ -32,6 +32,7 @@ pub(crate) use given::Given;
 pub(crate) use hidden::Hider;
 pub(crate) use private::{is_public, open_machine};
 use survey::Survey;
+pub(crate) use survey::boot;
 
 /// In a directory that was not flushed to the disk: in which boot it was made.
 const BOOT: &str = "boot";
@@ -69,15 +70,18 @@ pub(crate) fn prepare(
     machine: &Path,
     given: &Given,
     hider: &Hider,
+    boot: &str,
 ) -> Result<Template, HostError> {
     let survey = Survey::of(machine, given)?;
     let directory = skeletons.join(survey.fingerprint.hex());
-    if !is_of_boot(&directory, &survey.boot) {
-        build(skeletons, &directory, machine, &survey, given)?;
+    if !is_of_boot(&directory, boot) {
+        let staging = build(skeletons, machine, &survey, given, boot)?;
+        let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
+        publish(staging, &directory, boot)?;
     }
     let manifest = Manifest::read(&directory, &TemplateName::host())
         .map_err(|error| HostError::Read(Box::new(error)))?;
-    let hidden = hider.layer(skeletons, machine, &survey.boot)?;
+    let hidden = hider.layer(skeletons, machine, boot)?;
     let trees = vec![
         Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] },
         Tree { at: PathBuf::from("/usr"), lowers: vec![hidden, machine.join("usr")] },
@@ -93,15 +97,15 @@ pub fn hidden_names() -> Result<usize, HostError> {
 
 fn build(
     skeletons: &Path,
-    directory: &Path,
     machine: &Path,
     survey: &Survey,
     given: &Given,
-) -> Result<(), HostError> {
+    boot: &str,
+) -> Result<Staging, HostError> {
     let staging = Staging::create(skeletons).map_err(HostError::Stage)?;
     let root = staging.path().join("root");
     fs::create_dir(&root)
-        .and_then(|()| fs::write(staging.path().join(BOOT), &survey.boot))
+        .and_then(|()| fs::write(staging.path().join(BOOT), boot))
         .map_err(|source| HostError::Survey { path: root.clone(), source })?;
     let totals = skeleton::write(&root, machine, survey, given)?;
     let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -117,8 +121,7 @@ fn build(
         base: None,
     };
     manifest.write(staging.path()).map_err(HostError::Describe)?;
-    let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
-    publish(staging, directory, &survey.boot)
+    Ok(staging)
 }
 
 /// Puts a finished directory in place, unless another process made the same one meanwhile. The

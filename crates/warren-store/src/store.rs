@@ -22,6 +22,8 @@ pub struct TemplateStore {
     machine: PathBuf,
     given: Given,
     hider: host::Hider,
+    /// Names the time since the kernel started. What an earlier boot left may be torn.
+    boot: String,
 }
 
 /// Where a template that stands on another has what it changes, as a layer has it.
@@ -43,6 +45,8 @@ pub enum OpenError {
     Make { path: PathBuf, source: io::Error },
     #[error("reclaim what interrupted imports left")]
     Sweep(#[source] StagingError),
+    #[error("read the kernel's name of this boot: is `/proc` mounted?")]
+    Boot(#[source] io::Error),
 }
 
 /// A template could not be removed.
@@ -75,6 +79,7 @@ impl TemplateStore {
             machine: machine.to_owned(),
             given: Given::new(data, machine),
             hider: host::Hider::new(),
+            boot: host::boot().map_err(OpenError::Boot)?,
         };
         let directories = [store.templates.as_path(), &store.host, store.given.layers()];
         for path in directories {
@@ -153,7 +158,7 @@ impl TemplateStore {
     fn given_to(&self, mut template: Template) -> Result<Template, ReadError> {
         for tree in template.trees.iter_mut().filter(|tree| tree.at == Path::new("/")) {
             let Some(root) = tree.lowers.first() else { continue };
-            let layer = self.given.layer(root).map_err(|error| ReadError::Host(error.into()))?;
+            let layer = self.given.layer(root, &self.boot).map_err(|error| ReadError::Host(error.into()))?;
             if let Some(layer) = layer {
                 tree.lowers.insert(0, layer);
             }
@@ -164,7 +169,7 @@ impl TemplateStore {
     /// The built-in template. Its skeleton is made when the machine changed since the last call;
     /// otherwise this costs a few dozen `stat` calls.
     pub fn host(&self) -> Result<Template, host::HostError> {
-        host::prepare(&self.host, &self.machine, &self.given, &self.hider)
+        host::prepare(&self.host, &self.machine, &self.given, &self.hider, &self.boot)
     }
 
     /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for

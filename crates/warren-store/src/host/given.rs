@@ -19,7 +19,6 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::survey::boot;
 use super::{BOOT, HostError, is_of_boot, publish};
 use crate::digest::Digest;
 use crate::staging::{NamesLock, Staging};
@@ -92,9 +91,8 @@ impl Given {
 
     /// A layer of the files, to lie on top of this root. Its directories look as those of the root
     /// do. `None` where the root has no place for them: its `/etc` is not a directory.
-    pub(crate) fn layer(&self, root: &Path) -> Result<Option<PathBuf>, HostError> {
+    pub(crate) fn layer(&self, root: &Path, boot: &str) -> Result<Option<PathBuf>, HostError> {
         let Some(looks) = Looks::of(root)? else { return Ok(None) };
-        let boot = boot()?;
         let mut hash = Sha256::new();
         self.add_to(&mut hash);
         for attributes in [&looks.root, &looks.etc] {
@@ -103,8 +101,8 @@ impl Given {
                 .for_each(|number| hash.update(number.to_le_bytes()));
         }
         let directory = self.layers.join(Digest::finish(hash).hex());
-        if !is_of_boot(&directory, &boot) {
-            self.build(&directory, &boot, &looks)?;
+        if !is_of_boot(&directory, boot) {
+            self.build(&directory, boot, &looks)?;
         }
         Ok(Some(directory.join("root")))
     }

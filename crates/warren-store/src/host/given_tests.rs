@@ -36,7 +36,7 @@ impl World {
     }
 
     fn layer(&self) -> Option<PathBuf> {
-        self.given().layer(self.root.path()).unwrap()
+        self.given().layer(self.root.path(), "this boot").unwrap()
     }
 }
 

@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -151,8 +152,6 @@ pub(super) struct Survey {
     pub(super) shell: &'static str,
     /// Where Python is, on a machine that knows it by no plainer name.
     pub(super) python: Option<&'static str>,
-    /// Names the time since the kernel started.
-    pub(super) boot: String,
 }
 
 impl Survey {
@@ -164,7 +163,6 @@ impl Survey {
         let has_bash = rustix::fs::statat(&root, "usr/bin/bash", AtFlags::empty()).is_ok();
         let shell = if has_bash { "/bin/bash" } else { "/bin/sh" };
         let python = unnamed_python(root.as_fd());
-        let boot = boot()?;
 
         let mut hash = Sha256::new();
         hash.update(SKELETON_FORMAT.to_le_bytes());
@@ -185,7 +183,7 @@ impl Survey {
                 add_stat(&mut hash, name, &stat);
             }
         }
-        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, python, boot })
+        Ok(Self { fingerprint: Digest::finish(hash), links, allowed, shell, python })
     }
 }
 
@@ -196,9 +194,10 @@ fn unnamed_python(root: BorrowedFd<'_>) -> Option<&'static str> {
     ["/usr/local/bin/python3", "/usr/bin/python3"].into_iter().find(has).filter(|_| !named)
 }
 
-/// Names the time since the kernel started.
-pub(crate) fn boot() -> Result<String, HostError> {
-    fs::read_to_string(BOOT_ID).map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })
+/// Names the time since the kernel started. Read once by each process: a second answer could only be
+/// another one if somebody put it there.
+pub(crate) fn boot() -> io::Result<String> {
+    fs::read_to_string(BOOT_ID)
 }
 
 pub(super) fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {
