@@ -69,6 +69,10 @@ pub trait Isolation: Send + Sync {
         false
     }
 
+    /// Brings a sandbox that another process made up to date, and waits for it, so that whoever
+    /// dials next finds it whole. For commands: who watches a sandbox has done so already.
+    fn adopt(&self, _id: &SandboxId) {}
+
     /// A TCP socket in the sandbox's own network, not connected yet; of version 6 if asked for.
     /// `None` from a backend that cannot: its agent connects then.
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {

@@ -7,7 +7,8 @@
 //! <data>/ranges/<n>          id range n is taken by the sandbox the link names
 //! <data>/projects/<n>        quota project n is taken by the sandbox the link names
 //! <data>/sandboxes/<id>/     record.json, agent.sock, upper-<n>, work-<n> or disk.img with these
-//!                            in it; sealing.json and next/ while a seal is under way
+//!                            in it; sealing.json and next/ while a seal is under way;
+//!                            layer.lock, locked by who gives it a writable layer
 //! <data>/trash/<id>/         a destroyed sandbox whose remains are being removed
 //! <data>/gate                locked shared while a sandbox is being registered, exclusively
 //!                            during a search for orphans
@@ -280,7 +281,6 @@ impl Isolation for Native {
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
-        deferred::catch_up(&self.backend, id);
         self.backend.data.dial(id).map_err(|error| {
             let kind = match error {
                 DialError::NotFound => IsolationErrorKind::NotFound,
@@ -294,6 +294,10 @@ impl Isolation for Native {
 
     fn dials_at_once(&self) -> bool {
         true
+    }
+
+    fn adopt(&self, id: &SandboxId) {
+        deferred::catch_up(&self.backend, id);
     }
 
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {

@@ -142,7 +142,10 @@ impl Local {
     pub(crate) fn dial(&self, id: &SandboxId) -> Result<UnixStream, CliError> {
         let deadline = Instant::now() + DIAL_PATIENCE;
         loop {
-            match self.of(|backend| backend.dial(id)) {
+            match self.of(|backend| {
+                backend.adopt(id);
+                backend.dial(id)
+            }) {
                 Err(error) if error.kind == IsolationErrorKind::Busy && Instant::now() < deadline => {
                     std::thread::sleep(DIAL_PAUSE);
                 }

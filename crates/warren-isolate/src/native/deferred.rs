@@ -14,6 +14,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -29,7 +31,11 @@ use super::quota::{Area, QuotaKind};
 use super::record::Record;
 use super::seal::exchange::{self, Plan};
 use super::seal::mounts::Mounts;
+use super::step::CrashPoint;
 use super::{Backend, layers};
+
+/// In a sandbox's directory.
+const LOCK: &str = "layer.lock";
 
 /// Longer than the name of any sandbox.
 const MOST_BYTES: usize = 256;
@@ -149,7 +155,7 @@ pub(super) fn adopt(backend: &Arc<Backend>, record: &Record) {
     }
 }
 
-/// As [`adopt`], and waits: whoever dials next finds the layer there.
+/// As [`adopt`], and waits for it.
 pub(super) fn catch_up(backend: &Backend, id: &SandboxId) {
     let is_kept = || {
         let record = Record::load(&backend.data.sandbox(id));
@@ -186,6 +192,7 @@ fn put(backend: &Backend, id: &SandboxId) -> io::Result<()> {
     let _turn = backend.turns.take(id);
     let directory = backend.data.sandbox(id);
     let Some(record) = Record::load(&directory) else { return Ok(()) };
+    let _others = lock(&directory)?;
     let open = |name: &str| File::open(format!("/proc/{}/ns/{name}", record.pid)).map(OwnedFd::from);
     let (user, mounts) = (open("user")?, open("mnt")?);
     // Looked at afterwards: what was opened is never another process's with the same number.
@@ -198,14 +205,24 @@ fn put(backend: &Backend, id: &SandboxId) -> io::Result<()> {
             continue;
         }
         layers::make_writable(&directory, number, tree, RootState::Kept).map_err(io::Error::other)?;
+        backend.passed(CrashPoint::DeferMade);
         let opened = layers::open(tree, user.as_fd()).map_err(io::Error::other)?;
         let (upper, work) = (layers::upper(number), layers::work(number));
         let plan = Plan { at: opened.at, lowers: opened.lowers, shown: opened.shown, upper, work };
         let area = layers::open_area(&directory, user.as_fd()).map_err(io::Error::other)?;
         let trees = exchange::mount_trees(vec![plan], area, record.id_base)?;
         exchange::cover(mounts.try_clone()?, trees)?;
+        backend.passed(CrashPoint::DeferMounted);
     }
     Ok(())
+}
+
+/// Keeps commands without a server, each a process of its own, from giving the same layer.
+fn lock(directory: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(directory.join(LOCK))?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Keeps a sandbox's root from being changed by two at once. Sandboxes may share a turn.

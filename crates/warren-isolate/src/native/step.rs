@@ -47,6 +47,8 @@ crash_points! {
     SealExchanged = "seal.exchanged",
     SealPlacing = "seal.placing",
     SealRecorded = "seal.recorded",
+    DeferMade = "defer.made",
+    DeferMounted = "defer.mounted",
     DestroyKill = "destroy.kill",
     DestroyTrash = "destroy.trash",
     ReapProcesses = "reap.processes",

@@ -122,11 +122,12 @@ fn native_is_a_backend() {
     conformance(NativeRig::new);
 }
 
-/// A new step is a new point in the list, so a step that no deed of the suite passes cannot be.
+/// A new step is a new point in the list, so a step that no deed of the suite passes cannot be. The
+/// late layer on `/usr` is native's own; `inside` crashes at its steps.
 #[test]
 fn every_step_is_one_of_the_suite_s() {
     let deeds = [Deed::Create, Deed::Start, Deed::Halt, Deed::Seal, Deed::Destroy];
-    for point in CrashPoint::ALL {
+    for point in CrashPoint::ALL.into_iter().filter(|point| !point.name().starts_with("defer.")) {
         assert!(deeds.into_iter().any(|deed| is_step(deed, point)), "{}", point.name());
     }
 }

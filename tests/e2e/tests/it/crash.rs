@@ -8,11 +8,11 @@ use warren_isolate::CrashPoint;
 
 const SIGKILL: i32 = 9;
 
-/// Halting, resuming and sealing are no steps of a run; `kept` and `sealed` have the same test for
-/// them.
+/// Halting, resuming, sealing and the late layer on `/usr` are no steps of a run; `kept`, `sealed`
+/// and `inside` have the same test for them.
 fn steps_of_a_run() -> impl Iterator<Item = CrashPoint> {
-    let other =
-        |point: &CrashPoint| ["halt.", "resume.", "seal."].iter().any(|kind| point.name().starts_with(kind));
+    let kinds = ["halt.", "resume.", "seal.", "defer."];
+    let other = move |point: &CrashPoint| kinds.iter().any(|kind| point.name().starts_with(kind));
     CrashPoint::ALL.into_iter().filter(move |point| !other(point))
 }
 

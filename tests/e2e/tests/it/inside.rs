@@ -2,13 +2,20 @@
 //! the guide's tables is true. What is written to `/usr` stays inside, and snapshots know it.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use warren_core::{OwnerBond, Root, SandboxId, SandboxSpec, Sealed, TemplateName};
 use warren_e2e::{Backend, TestEnv, TestServer, causes};
+use warren_isolate::CrashPoint;
+use warren_wire::api::{Command as ApiCommand, Exec};
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/inside.md"));
+
+/// Counts the writable layers on `/usr`.
+const LAYERS: &str = "grep -c ' /usr overlay rw' /proc/mounts";
 
 fn sh(script: &str) -> [&str; 3] {
     ["sh", "-c", script]
@@ -148,6 +155,57 @@ fn what_is_written_to_usr_stays_inside() {
     env.assert_clean();
 }
 
+/// A command without a server finds a sandbox whose maker is gone, and gives it its layer.
+#[test]
+fn a_crash_while_usr_gets_its_layer_leaves_a_sandbox_that_works() {
+    for point in CrashPoint::ALL.into_iter().filter(|point| point.name().starts_with("defer.")) {
+        let env = TestEnv::new();
+        let id = env.keep(&[] as &[&str]);
+        let output =
+            env.command(["exec", &id, "true"]).env("WARREN_CRASH_AT", point.name()).output().unwrap();
+        assert_eq!(output.status.signal(), Some(9), "{}: {output:?}", point.name());
+        let script = "sudo touch /usr/local/made; ls /usr/local/made";
+        assert_eq!(env.exec(&id, sh(script)).ok().line(), "/usr/local/made", "{}", point.name());
+        assert_eq!(env.exec(&id, sh(LAYERS)).ok().line(), "1");
+        env.remove(&id).ok();
+        env.assert_clean();
+    }
+}
+
+#[test]
+fn a_server_that_dies_while_usr_gets_its_layer_finds_a_sandbox_that_works() {
+    for point in CrashPoint::ALL.into_iter().filter(|point| point.name().starts_with("defer.")) {
+        let env = TestEnv::new();
+        let mut server = TestServer::setup(&env).crash_at(point.name()).start();
+        let id = server.create();
+        let command = ApiCommand::Shell("sudo touch /usr/local/first".to_owned());
+        drop(server.client().exec(&id, &Exec { command, ..Exec::default() }));
+        assert_eq!(server.ended(Duration::from_secs(60)).signal(), Some(9), "{}", point.name());
+        server.start_again();
+        let script = "sudo touch /usr/local/made; ls /usr/local/made";
+        assert_eq!(server.shell(&id, script), "/usr/local/made", "{}", point.name());
+        assert_eq!(server.shell(&id, LAYERS), "1");
+        server.warren(["rm", &id]).ok();
+        server.finish();
+    }
+}
+
+#[test]
+fn commands_that_come_at_once_give_usr_one_layer() {
+    let env = TestEnv::new();
+    let id = env.keep(&[] as &[&str]);
+    std::thread::scope(|scope| {
+        for number in 0..6 {
+            let (env, id) = (&env, &id);
+            scope.spawn(move || env.exec(id, sh(&format!("sudo touch /usr/local/{number}"))).ok());
+        }
+    });
+    assert_eq!(env.exec(&id, sh("ls -d /usr/local/[0-5] | wc -l")).ok().line(), "6");
+    assert_eq!(env.exec(&id, sh(LAYERS)).ok().line(), "1");
+    env.remove(&id).ok();
+    env.assert_clean();
+}
+
 fn spec() -> SandboxSpec {
     SandboxSpec::new(TemplateName::host())
 }
@@ -169,7 +227,7 @@ fn a_sandbox_has_no_layer_on_usr_before_root_needs_one() {
     let script = "exec 3< /usr/bin/env; cd /usr/bin; sudo touch /usr/local/made; ls /usr/local/made; test -e env && cat <&3 | head -c 4 | tail -c 3";
     assert_eq!(backend.exec(&id, sh(script)).line(), "/usr/local/made\nELF");
     assert!(area.join("upper-1/local/made").exists());
-    assert_eq!(backend.exec(&id, sh("grep -c ' /usr overlay rw' /proc/mounts")).line(), "1");
+    assert_eq!(backend.exec(&id, sh(LAYERS)).line(), "1");
     backend.destroy(&id);
 }
 
@@ -209,9 +267,9 @@ fn undo_diff_and_a_server_that_was_killed_know_usr() {
     let env = TestEnv::new();
     let mut server = TestServer::start(&env);
     let (id, other) = (server.create(), server.create());
-    server.warren(["snapshot", &id]).ok();
+    let before = server.warren(["snapshot", &id]).ok().line();
     server.shell(&id, "sudo touch /usr/local/bin/first");
-    let told = server.warren(["diff", &id]).ok().text();
+    let told = server.warren(["diff", &before, &id]).ok().text();
     assert!(told.contains("/usr/local/bin/first"), "{told}");
     server.warren(["undo", &id]).ok();
     assert_eq!(server.shell(&id, "ls /usr/local/bin/first 2>/dev/null; true"), "");

@@ -102,14 +102,17 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
 /// Kills the server at each step, and looks for what is left, the sandbox's network included.
 ///
 /// Steps of a sandbox's history are tried beside the tests of histories, those of a change of its
-/// network beside the tests of networks, and those of an image's build in the engine's own tests.
+/// network beside the tests of networks, those of the late layer on `/usr` beside the tests of the
+/// machine inside, and those of an image's build in the engine's own tests.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let internet = Internet::new(&env);
     let mut server = TestServer::setup(&env).inside(&internet).set("network.default", "public").start();
     let bystanders = Bystanders::make(&server);
     let is_of_an_image = |step: &&str| step.starts_with("engine.image.");
-    let elsewhere = |step: &&str| is_of_history(step) || is_of_a_change(step) || is_of_an_image(step);
+    let is_of_usr = |step: &&str| step.starts_with("defer.");
+    let elsewhere =
+        |step: &&str| is_of_history(step) || is_of_a_change(step) || is_of_an_image(step) || is_of_usr(step);
     for step in steps.iter().copied().filter(|step| !elsewhere(step)) {
         let ask = ask_for(step);
         server.kill();
