@@ -49,6 +49,16 @@ impl CliError {
         self
     }
 
+    /// The failure of a command. One whose name has spaces was meant for a shell.
+    pub(crate) fn of_command(self, command: &[String]) -> Self {
+        match command {
+            [line] if self.exit == NOT_FOUND && line.contains(char::is_whitespace) => {
+                self.hint("a line for the shell is three words: sh -c 'LINE'")
+            }
+            _ => self,
+        }
+    }
+
     /// A failure to do something with a file.
     pub(crate) fn at(path: &Path, error: io::Error) -> Self {
         Self::new(format!("{}: {error}", path.display()))

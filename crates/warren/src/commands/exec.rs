@@ -63,10 +63,11 @@ pub(crate) struct Exec {
 
 impl Exec {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
-        match global.home_of(&self.id)? {
+        let ended = match global.home_of(&self.id)? {
             (Home::Server(client), id) => self.through(&client, id.as_str()),
             (Home::Machine(local), id) => self.directly(&local, &id),
-        }
+        };
+        ended.map_err(|error| error.of_command(&self.command))
     }
 
     fn through(&self, client: &Client, id: &str) -> Result<ExitCode, CliError> {

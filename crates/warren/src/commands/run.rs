@@ -236,7 +236,7 @@ impl Run {
         } else {
             local.end(&created.id, &network)?;
         }
-        let outcome = outcome?;
+        let outcome = outcome.map_err(|error| error.of_command(&self.command))?;
         let cause = cause(&outcome, &usage);
         if let Some(reason) = explain(cause, self.timeout, &limits) {
             ui::complain(&reason);

@@ -88,7 +88,7 @@ fn announce(announcement: &Announcement) {
     }
     ui::print(&format!(
         "\nIn another terminal:\n  {warren} create                a sandbox; prints its id\n  \
-         {warren} exec ID -- uname -a   a command in it\n  {warren} ls                    all of them\n"
+         {warren} exec ID uname -a      a command in it\n  {warren} ls                    all of them\n"
     ));
 }
 

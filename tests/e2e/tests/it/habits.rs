@@ -25,6 +25,19 @@ fn a_command_needs_no_dashes_and_options_are_as_in_docker() {
 }
 
 #[test]
+fn a_line_in_place_of_words_is_told_how_to_reach_a_shell() {
+    let env = TestEnv::new();
+    let told = env.warren(["run", "echo one | cat"]).ended(127).errors();
+    assert!(told.contains("sh -c 'LINE'"), "{told}");
+    assert!(!env.warren(["run", "no-such-command"]).ended(127).errors().contains("sh -c"));
+    let server = TestServer::start(&env);
+    let id = server.create();
+    let told = server.warren(["exec", &id, "echo one | cat"]).ended(127).errors();
+    assert!(told.contains("sh -c 'LINE'"), "{told}");
+    server.finish();
+}
+
+#[test]
 fn a_terminal_can_be_had_where_there_is_none() {
     let env = TestEnv::new();
     let shown = env.warren(["run", "-it", "sh", "-c", "tty; test -t 1 && echo terminal"]).ok().text();
