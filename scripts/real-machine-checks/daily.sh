@@ -14,7 +14,7 @@ is /root "and takes Docker's flags" warren exec -u root -w /root -e A=1 web pwd
 is user "the last one is @last" warren exec @last id -un
 check "it is chosen as the default" warren default web
 says http.server "which commands that look take" warren ps
-ends 2 'ls' "another tool's word gets a suggestion" warren containers
+ends 2 'warren ls' "another tool's word gets a suggestion" warren containers
 says ' web ' "it is listed by its name" warren ls
 is "$(theirs ls -q)" "each owner sees only their own" theirs ls -q --all
 check "a fork has one too" warren fork web --name copy

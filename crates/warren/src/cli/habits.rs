@@ -23,6 +23,7 @@ pub(super) const INSTEAD: &[(&str, &str)] = &[
     ("commit", "warren snapshot ID"),
     ("connect", "warren shell ID"),
     ("container", "warren ls"),
+    ("containers", "warren ls"),
     ("daemon", "warren serve"),
     ("destroy", "warren rm ID"),
     ("download", "warren cp ID:PATH PATH"),
