@@ -154,7 +154,11 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let ends = |events: Vec<warren_core::EventRecord>| {
         events.iter().filter(|event| matches!(event.event, Event::ExecEnded { .. })).count()
     };
-    eventually(|| async { ends(engine.of(&owner()).events().list(0, 100).await.unwrap()) == 3 }).await;
+    let all = warren_core::catalog::EventFilter::default();
+    eventually(|| async {
+        ends(engine.of(&owner()).events().find(all.clone(), 0, 100).await.unwrap().0) == 3
+    })
+    .await;
     assert!(
         engine.shared.registry.find(&owner(), &id).unwrap().life().inside() == 0,
         "nobody counts as inside"

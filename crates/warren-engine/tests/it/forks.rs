@@ -51,7 +51,7 @@ async fn forks_begin_alike_and_go_their_own_ways() {
         assert_eq!(state(&engine, &fork.session.id).await, SessionState::Active);
     }
     assert_eq!(layers(&world), 1, "they share everything");
-    let events = engine.of(&owner()).events().list(0, 1000).await.unwrap();
+    let events = all_events(&engine, &owner()).await;
     assert!(events.iter().any(|event| matches!(event.event, Event::SandboxForked { count: 5, .. })));
     assert_consistent(&world, &engine).await;
 }
@@ -232,7 +232,7 @@ async fn a_forks_changes_are_told_and_then_merged() {
         0,
         "and it can be taken back"
     );
-    let events = engine.of(&owner()).events().list(0, 1000).await.unwrap();
+    let events = all_events(&engine, &owner()).await;
     assert!(events.iter().any(|event| matches!(event.event, Event::SandboxPromoted { .. })));
     assert_consistent(&world, &engine).await;
 }
