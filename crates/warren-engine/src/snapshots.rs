@@ -94,7 +94,9 @@ pub struct PromoteOrder {
     pub conflicts: Conflicts,
     /// Also if work is going on in the other sandbox; it is ended.
     pub force: bool,
-    /// Changes of the fork that are not taken.
+    /// Only changes at or below this path are taken; `/` is everything.
+    pub below: PathBuf,
+    /// Changes of the fork that are not taken; patterns are relative to `below`.
     pub leave_out: LeaveOut,
 }
 

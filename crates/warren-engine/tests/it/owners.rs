@@ -42,7 +42,8 @@ fn nothing() -> SnapshotId {
 
 fn promotion() -> PromoteOrder {
     let leave_out = LeaveOut::default();
-    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Theirs, force: true, leave_out }
+    let (conflicts, below) = (Conflicts::Theirs, "/".into());
+    PromoteOrder { into: None, apply: true, conflicts, below, force: true, leave_out }
 }
 
 fn tool() -> ToolCall {

@@ -52,7 +52,7 @@ impl LayerContent for FakeLayers {
         let [base, ours, theirs] =
             [order.base, order.ours, order.theirs].map(|stack| shelf.state(root, stack));
         let (base, ours, theirs) = (base?, ours?, theirs?);
-        let joined = merge::join(&base, &ours, &theirs, order.conflicts);
+        let joined = merge::join(&base, &ours, &theirs, order);
         let is_settled = joined.conflicts.is_empty() || order.conflicts != Conflicts::Refuse;
         if let Some(layer) = into.filter(|_| is_settled) {
             shelf.put(&layer.id, Delta::between(&ours, &joined.result), true)?;
