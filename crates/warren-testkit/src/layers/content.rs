@@ -85,6 +85,15 @@ impl LayerContent for FakeLayers {
             .map_err(|error| LayerError::caused(LayerErrorKind::Host, "write an archive", error))
     }
 
+    fn export_size(&self, root: &[RootTree], what: &Export<'_>) -> Result<Option<u64>, LayerError> {
+        if matches!(what, Export::Patch { .. }) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.export(root, what, &mut bytes)?;
+        Ok(Some(bytes.len() as u64))
+    }
+
     fn import(
         &self,
         _: &[RootTree],

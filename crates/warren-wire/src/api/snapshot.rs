@@ -386,6 +386,9 @@ pub struct Promoted {
     pub applied: Option<RolledBack>,
 }
 
+/// The header of an export that tells about how many bytes will come.
+pub const EXPORT_SIZE_HEADER: &str = "warren-export-bytes";
+
 /// Makes a template that begins with a snapshot's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
