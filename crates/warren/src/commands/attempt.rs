@@ -32,8 +32,8 @@ Examples:
 /// itself must succeed.
 ///
 /// Both run in a fork with their output passed through. If they succeed, the fork's changes are
-/// merged into the sandbox, with --path those at or below it. If not, the sandbox stays as it was, and the exit code is that of the
-/// command or check that failed. The fork is removed in any case.
+/// merged into the sandbox, with --path those at or below it. If not, the sandbox stays as it was,
+/// and the exit code is that of the command or check that failed. The fork is removed in any case.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {
