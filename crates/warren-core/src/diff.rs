@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -118,8 +118,10 @@ pub struct MergeOrder<'a> {
     /// The state that the result stands on.
     pub ours: &'a Stack,
     pub theirs: &'a Stack,
+    /// Only changes at or below this path are taken. Absolute, without `..`.
+    pub below: &'a Path,
     pub conflicts: Conflicts,
-    /// Changes that are not taken.
+    /// Changes that are not taken; patterns are relative to `below`.
     pub leave_out: &'a LeaveOut,
 }
 

@@ -72,6 +72,9 @@ pub enum Action {
     },
     Promote {
         from: SandboxId,
+        /// Only what was at or below this came. Absent: everything.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        path: Option<String>,
         /// The work done in the fork, in one line. Absent: none, or not known.
         #[serde(default)]
         command: Option<String>,

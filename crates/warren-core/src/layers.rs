@@ -220,6 +220,10 @@ pub trait LayerContent: Send + Sync {
     /// Writes a state, or a whole history, in a format that others read.
     fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError>;
 
+    /// How many bytes [`LayerContent::export`] will write, if that can be told within moments and
+    /// without reading files.
+    fn export_size(&self, root: &[RootTree], what: &Export<'_>) -> Result<Option<u64>, LayerError>;
+
     /// Reads what [`LayerContent::export`] wrote, or a tar file. The source is hostile. Layers are
     /// made and committed with the ids that `draw` gives; on an error none is left. `root` is what
     /// a tar file is to stand on, and empty for a history.

@@ -108,10 +108,6 @@ async fn find(
     loop {
         let of_it = EventFilter { sandbox: Some(id.clone()), ..EventFilter::default() };
         let (page, seen) = state.engine.as_(caller).events().find(of_it, after, PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        after = seen;
         for entry in page.iter().filter_map(|event| wanted.entry(event)) {
             found.push_back(entry);
             if found.len() > wanted.limit {
@@ -122,6 +118,11 @@ async fn find(
                 found.pop_front();
             }
         }
+        // A page that is not full is the last one.
+        if page.len() < PAGE as usize {
+            break;
+        }
+        after = seen;
     }
     Ok(if wanted.newest_first { found.into_iter().rev().collect() } else { found.into() })
 }

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use warren_core::catalog::EventFilter;
 use warren_core::{Caller, Owner, SandboxSpec, TemplateName};
 use warren_engine::{
     Acquire, Engine, EngineError, NewSandbox, OutputCaps, Parts, ProcessSpec, Sandbox, Settings,
@@ -40,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     writeln!(screen, "after its second start it still knows: {output}")?;
 
     sandbox.stop(StoppedFiles::Delete).await?;
-    for record in me.events().list(0, 100).await? {
+    for record in me.events().find(EventFilter::default(), 0, 100).await?.0 {
         writeln!(screen, "{:>3} {:?}", record.number, record.event)?;
     }
     engine.shutdown(ShutdownPolicy::Leave).await;

@@ -46,14 +46,9 @@ impl Access {
 }
 
 impl EventLog {
-    /// The owner's events after a number, the oldest first: all that happened before the call,
-    /// unless the catalog cannot be written.
-    pub async fn list(&self, after: u64, limit: u32) -> Result<Vec<EventRecord>, EngineError> {
-        Ok(self.find(EventFilter::default(), after, limit).await?.0)
-    }
-
-    /// The same of those that a filter lets through, and the number to go on after: that of the
-    /// last one, or of the newest of all when no more of them are wanted.
+    /// The owner's events after a number that a filter lets through, the oldest first: all that
+    /// happened before the call, unless the catalog cannot be written. With them the number to go
+    /// on after: that of the last one, or of the newest of all when there are no more of them.
     pub async fn find(
         &self,
         filter: EventFilter,

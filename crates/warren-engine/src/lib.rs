@@ -93,7 +93,8 @@ pub use sessions::{
 };
 pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
 pub use snapshots::{
-    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, TurnDone,
+    EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, ToldSize,
+    TurnDone,
 };
 pub use state::{Mode, NetworkAsk, NetworkSighting, Parts};
 pub use stats::Stats;

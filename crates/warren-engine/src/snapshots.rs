@@ -25,6 +25,8 @@ use warren_core::{
     Conflicts, LeaveOut, Merge, OnExpiry, SandboxId, SandboxName, SessionId, SessionRecord, SnapshotId, Space,
 };
 
+pub use self::transfer::ToldSize;
+
 use crate::Access;
 
 use crate::cell::{RolledBack, Taken};
@@ -92,9 +94,11 @@ pub struct PromoteOrder {
     /// Without it the merge is only described.
     pub apply: bool,
     pub conflicts: Conflicts,
+    /// Only changes at or below this path are taken; `/` is everything.
+    pub below: PathBuf,
     /// Also if work is going on in the other sandbox; it is ended.
     pub force: bool,
-    /// Changes of the fork that are not taken.
+    /// Changes of the fork that are not taken; patterns are relative to `below`.
     pub leave_out: LeaveOut,
 }
 

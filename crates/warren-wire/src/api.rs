@@ -65,9 +65,9 @@ pub use session::{
     ReleaseSession, Requirements, Session, SessionDetails, SessionState, Thinking,
 };
 pub use snapshot::{
-    CompleteTurn, ConflictRule, EndedProcess, EndedSession, Fork, Forks, HistoryMode, MakeTemplate,
-    NameSnapshot, Promote, Promoted, Rollback, RolledBack, Snapshot, SnapshotList, SnapshotMethod,
-    SnapshotReason, Steps, TakeSnapshot, Turn, WayBack, WayBackBy,
+    CompleteTurn, ConflictRule, EXPORT_SIZE_HEADER, EndedProcess, EndedSession, Fork, Forks, HistoryMode,
+    MakeTemplate, NameSnapshot, Promote, Promoted, Rollback, RolledBack, Snapshot, SnapshotList,
+    SnapshotMethod, SnapshotReason, Steps, TakeSnapshot, Turn, WayBack, WayBackBy,
 };
 pub use stream::{
     OutputPiece, StreamAttach, StreamCommand, StreamError, StreamMissed, StreamNotice, StreamOpening,

@@ -31,7 +31,7 @@ pub use connection::Connection;
 pub use error::ClientError;
 pub use events::{EventReader, ServerEvent};
 pub use stream::{ProcessReader, ProcessStream, ProcessWriter, Seen};
-pub use travel::{DiffQuery, ExportQuery, ImportQuery, JournalQuery, SnapshotQuery};
+pub use travel::{DiffQuery, ExportQuery, Exported, ImportQuery, JournalQuery, SnapshotQuery};
 pub use trust::Trust;
 
 use crate::api::Problem;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 
 pub(crate) use look::Colour;
-pub(crate) use progress::{Progress, waiting};
+pub(crate) use progress::{Progress, waiting, waiting_with};
 pub(crate) use table::print_table;
 
 use crate::error::CliError;

@@ -120,7 +120,8 @@ impl Driver {
 fn lost_entry(entry: JournalEntry) -> LostEntry {
     let JournalEntry { number, action, not_kept, .. } = entry;
     let what = in_a_line(&action).unwrap_or_else(|| match action {
-        Action::Promote { from, .. } => format!("the changes of {from}"),
+        Action::Promote { from, path: Some(path), .. } => format!("the changes of {from} in {path}"),
+        Action::Promote { from, path: None, .. } => format!("the changes of {from}"),
         Action::Rollback { .. } => "a rollback".to_owned(),
         _ => "the end of a turn".to_owned(),
     });

@@ -1,5 +1,7 @@
 //! Journal entries that are complete when they are written: turns, rollbacks and merges.
 
+use std::path::Path;
+
 use warren_core::catalog::CatalogError;
 use warren_core::{Action, Caller, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
 
@@ -34,20 +36,28 @@ impl Engine {
         self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
     }
 
-    /// Notes that a fork's changes are now in this sandbox, too.
-    pub(crate) async fn note_promote(&self, by: &Caller, rolled: &RolledBack, fork: &SandboxId) {
-        let command = self.done_in(&rolled.sandbox, fork).await;
-        let action = Action::Promote { from: fork.clone(), command };
+    /// Notes that a fork's changes at or below a path are now in this sandbox, too.
+    pub(crate) async fn note_promote(
+        &self,
+        by: &Caller,
+        rolled: &RolledBack,
+        fork: &SandboxId,
+        below: &Path,
+    ) {
+        let command = self.done_in(&rolled.sandbox, fork, below).await;
+        let path = Some(below).filter(|below| *below != Path::new("/"));
+        let path = path.map(|path| path.to_string_lossy().into_owned());
+        let action = Action::Promote { from: fork.clone(), path, command };
         self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await;
     }
 
-    /// The commands of a fork since its changes last came to a sandbox, in a line. Only the newest
-    /// if there are many.
-    async fn done_in(&self, into: &SandboxRecord, fork: &SandboxId) -> Option<String> {
-        let (into, fork) = (into.clone(), fork.clone());
+    /// The commands of a fork since its changes below a path last came to a sandbox, in a line.
+    /// Only the newest if there are many.
+    async fn done_in(&self, into: &SandboxRecord, fork: &SandboxId, below: &Path) -> Option<String> {
+        let (into, fork, below) = (into.clone(), fork.clone(), below.to_owned());
         let found = self.catalog(move |catalog| {
             let earlier = catalog.entries(&into.owner, &into.id, None, LOOKED_AT)?.into_iter();
-            let came = |action: &Action| matches!(action, Action::Promote { from, .. } if *from == fork);
+            let came = |action: &Action| brought(action, &fork, &below);
             let since = earlier.filter(|entry| came(&entry.action)).map(|entry| entry.began_unix_ms).max();
             let mut done = Vec::new();
             let mut length = 0;
@@ -92,4 +102,14 @@ impl Engine {
 /// The state that was replaced, and the one that the sandbox has now.
 fn states_around(rolled: &RolledBack) -> (Option<SnapshotId>, Option<SnapshotId>) {
     (Some(rolled.safety.id.clone()), rolled.sandbox.history.head.clone())
+}
+
+/// True for a promotion that brought all that a fork had changed below a path.
+fn brought(action: &Action, fork: &SandboxId, below: &Path) -> bool {
+    match action {
+        Action::Promote { from, path, .. } if from == fork => {
+            path.as_ref().is_none_or(|path| below.starts_with(path))
+        }
+        _ => false,
+    }
 }

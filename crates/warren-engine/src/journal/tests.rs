@@ -154,7 +154,11 @@ async fn the_end_of_a_process_that_nobody_follows_is_noticed() {
     let ends = |events: Vec<warren_core::EventRecord>| {
         events.iter().filter(|event| matches!(event.event, Event::ExecEnded { .. })).count()
     };
-    eventually(|| async { ends(engine.of(&owner()).events().list(0, 100).await.unwrap()) == 3 }).await;
+    let all = warren_core::catalog::EventFilter::default();
+    eventually(|| async {
+        ends(engine.of(&owner()).events().find(all.clone(), 0, 100).await.unwrap().0) == 3
+    })
+    .await;
     assert!(
         engine.shared.registry.find(&owner(), &id).unwrap().life().inside() == 0,
         "nobody counts as inside"
@@ -379,6 +383,7 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
         into: None,
         apply,
         conflicts: warren_core::Conflicts::Refuse,
+        below: "/".into(),
         force: false,
         leave_out: warren_core::LeaveOut::default(),
     };
@@ -405,7 +410,7 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
     let entries = log(&engine, &id).await;
     let command = Some("write /tmp/b two; true".to_owned());
     assert_eq!(entries.len(), 2, "{entries:?}");
-    assert_eq!(entries[0].action, Action::Promote { from: fork.clone(), command });
+    assert_eq!(entries[0].action, Action::Promote { from: fork.clone(), path: None, command });
     assert_eq!(entries[0].by, "key_2");
     assert_eq!(blamed(&engine, &id, "/tmp/b").await, [2]);
     world.exec(&engine, &fork, "write /tmp/c three").await;
@@ -413,6 +418,19 @@ async fn a_promotion_names_the_fork_and_what_was_done_in_it() {
     let action = newest(&engine, &id).await.action;
     let Action::Promote { command, .. } = &action else { panic!("{action:?}") };
     assert_eq!(command.as_deref(), Some("write /tmp/c three"), "only what is new");
+    world.exec(&engine, &fork, "write /srv/d four").await;
+    world.exec(&engine, &fork, "write /tmp/e five").await;
+    for (below, expected) in [("/srv", Some("/srv")), ("/", None)] {
+        let order = crate::PromoteOrder { below: below.into(), ..promotion(true) };
+        engine.of(&owner()).sandbox(&fork).history().promote(order).await.unwrap();
+        let action = newest(&engine, &id).await.action;
+        let Action::Promote { path, command, .. } = &action else { panic!("{action:?}") };
+        assert_eq!(path.as_deref(), expected);
+        let both = "write /srv/d four; write /tmp/e five";
+        assert_eq!(command.as_deref(), Some(both), "what came in part has not come");
+    }
+    assert_eq!(blamed(&engine, &id, "/srv/d").await, [4]);
+    assert_eq!(blamed(&engine, &id, "/tmp/e").await, [5]);
 }
 
 #[tokio::test]

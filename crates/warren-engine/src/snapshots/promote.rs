@@ -1,3 +1,5 @@
+use std::path::{Component, Path};
+
 use warren_core::catalog::Durability;
 use warren_core::{
     Conflicts, Event, Merge, MergeOrder, NewLayer, Owner, SandboxId, SnapshotMethod, SnapshotReason,
@@ -39,6 +41,7 @@ impl SandboxHistory {
             let message = "a sandbox has nothing to merge into itself";
             return Err(EngineError::invalid(Field::MergeTarget, message));
         }
+        check_path(&order.below)?;
         let (engine, owner) = (&self.sandbox.engine, self.sandbox.owner());
         let place = engine.place_for(owner, WorkKind::Comparison).await?;
         let theirs = engine.state(owner, &Point::Sandbox(self.sandbox.id.clone())).await?;
@@ -52,9 +55,7 @@ impl SandboxHistory {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });
         }
         let applied = match (exclusive, joined.snapshot) {
-            (Some(exclusive), Some(snapshot)) => {
-                Some(self.apply(&into, exclusive, snapshot, order.force).await?)
-            }
+            (Some(exclusive), Some(snapshot)) => Some(self.apply(&into, exclusive, snapshot, &order).await?),
             _ => None,
         };
         Ok(Promoted { into, merge: joined.merge, applied })
@@ -66,15 +67,15 @@ impl SandboxHistory {
         into: &SandboxId,
         exclusive: Exclusive,
         snapshot: SnapshotRecord,
-        force: bool,
+        order: &PromoteOrder,
     ) -> Result<RolledBack, EngineError> {
         let Sandbox { engine, caller, id: fork } = &self.sandbox;
-        let goal = Goal::To(snapshot.id.clone());
+        let (goal, force) = (Goal::To(snapshot.id.clone()), order.force);
         let rolled = match engine.go_alone(exclusive, goal, force).await {
             Some(rolled) => rolled?,
             None => engine.as_(caller).sandbox(into).history().rollback(&snapshot.id, force).await?,
         };
-        engine.note_promote(caller, &rolled, fork).await;
+        engine.note_promote(caller, &rolled, fork, &order.below).await;
         let event = Event::SandboxPromoted { from: fork.clone(), snapshot: snapshot.id };
         engine.emit(&caller.owner, Some(into), None, event);
         Ok(rolled)
@@ -91,7 +92,7 @@ impl Engine {
         place: Place,
     ) -> Result<Joined, EngineError> {
         let (engine, owner, into) = (self.inner(), owner.clone(), into.clone());
-        let (apply, conflicts, leave_out) = (order.apply, order.conflicts, order.leave_out.clone());
+        let order = order.clone();
         heavy::at(place, move || {
             let (base, _base_pin) = engine.common_ancestor(&owner, &ours, &theirs)?;
             let root = engine.root_below(&ours)?;
@@ -102,9 +103,11 @@ impl Engine {
                 created_unix_ms: parts.clock.unix_ms(),
             };
             let _pin = engine.shared.keep.pin(std::slice::from_ref(&layer.id));
-            let (base, leave_out) = (&base.stack, &leave_out);
-            let order = MergeOrder { base, ours: &ours.stack, theirs: &theirs.stack, conflicts, leave_out };
-            let merge = parts.layers.merge(&root, &order, apply.then_some(&layer))?;
+            let PromoteOrder { conflicts, below, leave_out, .. } = &order;
+            let (base, conflicts) = (&base.stack, *conflicts);
+            let merge_order =
+                MergeOrder { base, ours: &ours.stack, theirs: &theirs.stack, below, conflicts, leave_out };
+            let merge = parts.layers.merge(&root, &merge_order, order.apply.then_some(&layer))?;
             if !merge.made {
                 return Ok(Joined { merge, snapshot: None });
             }
@@ -149,4 +152,12 @@ impl Engine {
             }
         }
     }
+}
+
+/// A path as the layers know it.
+fn check_path(path: &Path) -> Result<(), EngineError> {
+    if path.is_absolute() && !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(());
+    }
+    Err(EngineError::invalid(Field::Path, "the path begins with a slash and has no `..`"))
 }

@@ -19,6 +19,9 @@ use crate::state::Pin;
 use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, EngineStep};
 
+/// Told of the size of an export before it begins.
+pub type ToldSize = Box<dyn FnOnce(u64) + Send>;
+
 impl Snapshots {
     /// Writes a state for others, on a thread of its own, at the pace of who takes it. An error may
     /// come after some bytes.
@@ -26,6 +29,18 @@ impl Snapshots {
         &self,
         what: &Point,
         order: ExportOrder,
+        to: Box<dyn Write + Send>,
+    ) -> Result<(), EngineError> {
+        self.export_sized(what, order, None, to).await
+    }
+
+    /// The same, and before the first byte `sized` is told how many there will be, if that can be
+    /// known within moments. The machine's own `/usr` may change meanwhile, and the number with it.
+    pub async fn export_sized(
+        &self,
+        what: &Point,
+        order: ExportOrder,
+        sized: Option<ToldSize>,
         mut to: Box<dyn Write + Send>,
     ) -> Result<(), EngineError> {
         let place = self.access.engine.place_for(self.access.owner(), WorkKind::Transfer).await?;
@@ -39,7 +54,8 @@ impl Snapshots {
             ExportOrder::Tar { .. } | ExportOrder::History => None,
         };
         let (engine, owner) = (self.access.engine.inner(), self.access.owner().clone());
-        heavy::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, to.as_mut())).await
+        heavy::at(place, move || engine.export_now(&owner, &state, since.as_ref(), order, sized, to.as_mut()))
+            .await
     }
 
     /// Reads what another Warren exported, or a tar file, which needs a template to stand on.
@@ -103,23 +119,32 @@ impl Engine {
         state: &State,
         since: Option<&State>,
         order: ExportOrder,
+        sized: Option<ToldSize>,
         to: &mut dyn Write,
     ) -> Result<(), EngineError> {
         let root = self.root_below(state)?;
         let layers = &self.shared.parts.layers;
+        let write = |what: &Export<'_>| {
+            if let Some(sized) = sized
+                && let Some(bytes) = layers.export_size(&root, what)?
+            {
+                sized(bytes);
+            }
+            layers.export(&root, what, to)
+        };
         match (order, since) {
             (ExportOrder::Tar { below }, _) => {
-                layers.export(&root, &Export::Tar { stack: &state.stack, below }, to)?;
+                write(&Export::Tar { stack: &state.stack, below })?;
             }
             (ExportOrder::Patch { below, leave_out, .. }, since) => {
                 let from = since.map_or(&state.stack, |since| &since.stack);
                 let patch = Export::Patch { from, to: &state.stack, below, leave_out: &leave_out };
-                layers.export(&root, &patch, to)?;
+                write(&patch)?;
             }
             (ExportOrder::History, _) => {
                 let (snapshots, _pin) = self.line_of(owner, &state.id)?;
                 let history = Export::History { template: state.template(), snapshots: &snapshots };
-                layers.export(&root, &history, to)?;
+                write(&history)?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use warren_engine::{Engine, ShutdownPolicy, StoppedFiles};
 use crate::support::*;
 
 async fn logged(engine: &Engine, after: u64) -> Vec<EventRecord> {
-    engine.of(&owner()).events().list(after, 1000).await.unwrap()
+    events_after(engine, &owner(), after).await
 }
 
 fn word(event: &Event) -> String {

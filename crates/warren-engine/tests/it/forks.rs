@@ -27,7 +27,8 @@ async fn fork_one(engine: &Engine, id: &SandboxId) -> SandboxId {
 }
 
 fn promotion(apply: bool, conflicts: Conflicts) -> PromoteOrder {
-    PromoteOrder { into: None, apply, conflicts, force: false, leave_out: LeaveOut::default() }
+    let leave_out = LeaveOut::default();
+    PromoteOrder { into: None, apply, conflicts, below: "/".into(), force: false, leave_out }
 }
 
 #[tokio::test]
@@ -51,7 +52,7 @@ async fn forks_begin_alike_and_go_their_own_ways() {
         assert_eq!(state(&engine, &fork.session.id).await, SessionState::Active);
     }
     assert_eq!(layers(&world), 1, "they share everything");
-    let events = engine.of(&owner()).events().list(0, 1000).await.unwrap();
+    let events = all_events(&engine, &owner()).await;
     assert!(events.iter().any(|event| matches!(event.event, Event::SandboxForked { count: 5, .. })));
     assert_consistent(&world, &engine).await;
 }
@@ -232,8 +233,34 @@ async fn a_forks_changes_are_told_and_then_merged() {
         0,
         "and it can be taken back"
     );
-    let events = engine.of(&owner()).events().list(0, 1000).await.unwrap();
+    let events = all_events(&engine, &owner()).await;
     assert!(events.iter().any(|event| matches!(event.event, Event::SandboxPromoted { .. })));
+    assert_consistent(&world, &engine).await;
+}
+
+#[tokio::test]
+async fn only_what_is_below_a_path_is_merged_and_the_rest_may_follow() {
+    let (world, engine, id) = quiet().await;
+    output(&engine, &id, "write /root/work base").await;
+    let fork = fork_one(&engine, &id).await;
+    output(&engine, &fork, "write /root/work theirs").await;
+    output(&engine, &fork, "write /srv/a fork").await;
+    output(&engine, &id, "write /root/work ours").await;
+    let history = engine.of(&owner()).sandbox(&fork).history();
+    for below in ["srv", "/srv/../root"] {
+        let order = PromoteOrder { below: below.into(), ..promotion(true, Conflicts::Refuse) };
+        let error = history.promote(order).await.unwrap_err();
+        assert!(matches!(&error, EngineError::Invalid { field: Field::Path, .. }), "{error:?}");
+    }
+    let order = PromoteOrder { below: "/srv".into(), ..promotion(true, Conflicts::Refuse) };
+    let done = history.promote(order).await.unwrap();
+    assert_eq!(done.applied.unwrap().to.reason, SnapshotReason::Promote);
+    assert_eq!(output(&engine, &id, "read /srv/a").await, "fork");
+    assert_eq!(work(&engine, &id).await, "ours", "what is elsewhere stays, and is no conflict");
+    let rest = history.promote(promotion(true, Conflicts::Refuse)).await.unwrap_err();
+    assert!(matches!(rest, EngineError::MergeConflict { .. }), "{rest:?}");
+    history.promote(promotion(true, Conflicts::Theirs)).await.unwrap();
+    assert_eq!(work(&engine, &id).await, "theirs");
     assert_consistent(&world, &engine).await;
 }
 

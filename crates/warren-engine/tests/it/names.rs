@@ -234,9 +234,7 @@ async fn a_name_and_its_holder_are_known_after_a_restart() {
     let world = World::new();
     let engine = world.open().await;
     let made = make_called(&engine, "web").await.sandbox;
-    engine.shutdown(warren_engine::ShutdownPolicy::Leave).await;
-    drop(engine);
-    let engine = world.open().await;
+    let engine = world.restart(engine).await;
     assert_eq!(status(&engine, &made.id).await, Status::Ready);
     assert_eq!(found(&engine, "web").await.unwrap(), made.id);
     let refused = engine.of(&owner()).sessions().acquire(called("web")).await;

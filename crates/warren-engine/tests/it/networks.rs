@@ -52,7 +52,7 @@ async fn make_with(engine: &Engine, policy: NetworkPolicy) -> SandboxId {
 }
 
 async fn events(engine: &Engine, wanted: fn(&Event) -> bool) -> usize {
-    let all = engine.of(&owner()).events().list(0, u32::MAX).await.unwrap();
+    let all = all_events(engine, &owner()).await;
     all.iter().filter(|record| wanted(&record.event)).count()
 }
 

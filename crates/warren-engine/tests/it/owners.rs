@@ -42,7 +42,8 @@ fn nothing() -> SnapshotId {
 
 fn promotion() -> PromoteOrder {
     let leave_out = LeaveOut::default();
-    PromoteOrder { into: None, apply: true, conflicts: Conflicts::Theirs, force: true, leave_out }
+    let (conflicts, below) = (Conflicts::Theirs, "/".into());
+    PromoteOrder { into: None, apply: true, conflicts, below, force: true, leave_out }
 }
 
 fn tool() -> ToolCall {
@@ -247,7 +248,7 @@ async fn lists_and_events_hold_the_owners_things_only() {
     assert!(engine.of(&stranger()).sandboxes().list(&ended, &page).await.unwrap().items.is_empty());
     let filter = SessionFilter { sandbox: Some(made.sandbox.id.clone()), ended: true, client: None };
     assert!(engine.of(&stranger()).sessions().list(&filter, &page).await.unwrap().items.is_empty());
-    assert!(engine.of(&stranger()).events().list(0, 1000).await.unwrap().is_empty());
+    assert!(all_events(&engine, &stranger()).await.is_empty());
     let request = Attach { create_if_missing: Some(new_sandbox()), ..attach(&made.sandbox.id) };
     let theirs = engine.of(&stranger()).sessions().attach(request).await.unwrap();
     assert!(theirs.fresh && theirs.sandbox.id != made.sandbox.id);

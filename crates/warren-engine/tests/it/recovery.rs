@@ -11,13 +11,6 @@ use warren_testkit::{Call, Standing};
 
 use crate::support::*;
 
-/// The engine ends without a word.
-async fn crash(world: &World, engine: Engine) {
-    drop(engine);
-    tokio::task::yield_now().await;
-    world.isolation.owner_ended();
-}
-
 #[tokio::test]
 async fn what_runs_is_adopted_with_its_programs_and_sessions() {
     let world = World::new();
@@ -29,8 +22,7 @@ async fn what_runs_is_adopted_with_its_programs_and_sessions() {
     let idle = make(&engine).await;
     output(&engine, &id, "write /tmp/a kept").await;
     engine.of(&owner()).sandbox(&id).spawn(program("sleep 1000")).await.unwrap();
-    crash(&world, engine).await;
-    let engine = world.open().await;
+    let engine = world.reopen(engine).await;
     assert_eq!(engine.mode(), Mode::Normal);
     assert_consistent(&world, &engine).await;
     let processes = engine.of(&owner()).sandbox(&id).processes().list().await.unwrap();
@@ -55,8 +47,7 @@ async fn adopted_sandboxes_count_against_the_most() {
     let engine = world.open().await;
     let first = make(&engine).await;
     make(&engine).await;
-    crash(&world, engine).await;
-    let engine = world.open().await;
+    let engine = world.reopen(engine).await;
     let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
     assert!(matches!(error, EngineError::MaxSandboxes { alive: 2, most: 2 }), "{error:?}");
     engine.of(&owner()).sandbox(&first.sandbox.id).stop(StoppedFiles::Delete).await.unwrap();
@@ -153,8 +144,7 @@ async fn when_most_have_vanished_nothing_is_touched_until_somebody_has_looked() 
     assert!(all_sandboxes(&engine, &owner()).await.iter().all(|record| record.death.is_none()));
     assert_eq!((world.isolation.calls(Call::Create), world.isolation.calls(Call::Destroy)), made);
     assert_ne!(engine.health().await.status, warren_engine::HealthStatus::Ok);
-    crash(&world, engine).await;
-    let engine = world.open().await;
+    let engine = world.reopen(engine).await;
     assert!(matches!(engine.mode(), Mode::ReadOnly { .. }), "a restart is no excuse");
     engine.accept_losses().await.unwrap();
     assert_eq!(engine.mode(), Mode::Normal);
@@ -263,8 +253,7 @@ async fn one_that_fell_idle_is_still_woken_by_the_next_request_after_a_restart()
     let id = make(&engine).await.sandbox.id;
     world.fall_idle(&engine).await;
     assert_eq!(status(&engine, &id).await, Status::Paused);
-    crash(&world, engine).await;
-    let engine = world.open().await;
+    let engine = world.reopen(engine).await;
     assert_eq!(status(&engine, &id).await, Status::Paused);
     output(&engine, &id, "true").await;
     assert_consistent(&world, &engine).await;
@@ -304,8 +293,7 @@ async fn an_idempotency_key_is_remembered_over_a_restart() {
         warren_engine::Acquire { idempotency: Some(expected), ..acquire() }
     };
     let made = engine.of(&owner()).sessions().acquire(request()).await.unwrap();
-    crash(&world, engine).await;
-    let engine = world.open().await;
+    let engine = world.reopen(engine).await;
     let again = engine.of(&owner()).sessions().acquire(request()).await.unwrap();
     assert!(again.repeated);
     assert_eq!((again.sandbox.id, again.session.id), (made.sandbox.id, made.session.id));

@@ -341,7 +341,7 @@ async fn followers_hear_of_snapshots() {
     let (_, engine, id) = quiet().await;
     let taken = write_and_snap(&engine, &id, "one").await;
     engine.of(&owner()).snapshots().delete(&taken).await.unwrap();
-    let events = engine.of(&owner()).events().list(0, 1000).await.unwrap();
+    let events = all_events(&engine, &owner()).await;
     let told = |wanted: fn(&Event) -> bool| events.iter().any(|event| wanted(&event.event));
     assert!(told(|event| matches!(event, Event::SnapshotTaken { method: SnapshotMethod::Sealed, .. })));
     assert!(told(|event| matches!(event, Event::SnapshotDeleted { .. })));

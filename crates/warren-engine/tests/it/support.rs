@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use warren_core::catalog::{SandboxFilter, SessionFilter};
+use warren_core::catalog::{EventFilter, SandboxFilter, SessionFilter};
 use warren_core::{
-    Caller, Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord, SandboxSpec,
-    SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
+    Caller, EventRecord, Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord,
+    SandboxSpec, SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
 };
 use warren_engine::{
     Access, Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps,
-    Parts, ProcessSpec, Settings,
+    Parts, ProcessSpec, Settings, ShutdownPolicy,
 };
 use warren_testkit::{
     FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
@@ -85,6 +85,19 @@ impl World {
         engine
     }
 
+    /// The engine ends in good order, sandboxes run on, and another one opens.
+    pub(crate) async fn restart(&self, engine: Engine) -> Engine {
+        engine.shutdown(ShutdownPolicy::Leave).await;
+        drop(engine);
+        self.open().await
+    }
+
+    /// The engine ends without a word, and another one opens.
+    pub(crate) async fn reopen(&self, engine: Engine) -> Engine {
+        crash(self, engine).await;
+        self.open().await
+    }
+
     /// Lets time pass, and the engine notice.
     pub(crate) async fn pass(&self, engine: &Engine, seconds: u64) {
         self.clock.advance_s(seconds);
@@ -120,6 +133,22 @@ impl AsOwner for Engine {
     fn of(&self, owner: &Owner) -> Access {
         self.as_(&Caller::new(owner.clone(), "tester"))
     }
+}
+
+/// The engine ends without a word.
+pub(crate) async fn crash(world: &World, engine: Engine) {
+    drop(engine);
+    tokio::task::yield_now().await;
+    world.isolation.owner_ended();
+}
+
+/// An owner's events, the oldest first.
+pub(crate) async fn all_events(engine: &Engine, owner: &Owner) -> Vec<EventRecord> {
+    events_after(engine, owner, 0).await
+}
+
+pub(crate) async fn events_after(engine: &Engine, owner: &Owner, after: u64) -> Vec<EventRecord> {
+    engine.of(owner).events().find(EventFilter::default(), after, u32::MAX).await.expect("a query").0
 }
 
 pub(crate) fn owner() -> Owner {

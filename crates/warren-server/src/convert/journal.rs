@@ -77,10 +77,11 @@ fn with_action(plain: api::JournalEntry, action: &Action) -> api::JournalEntry {
             snapshot_id: Some(to.to_string()),
             ..plain
         },
-        Action::Promote { from, command } => api::JournalEntry {
+        Action::Promote { from, path, command } => api::JournalEntry {
             action: api::JournalAction::Promote,
             command: command.clone(),
             from_id: Some(from.to_string()),
+            path: path.clone(),
             ..plain
         },
     }

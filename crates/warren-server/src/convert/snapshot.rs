@@ -10,7 +10,7 @@ use warren_face::error::{ApiError, conflict, parsed};
 use warren_face::extract::Params;
 use warren_wire::api;
 
-use super::diff::change;
+use super::diff::{change, inside};
 use super::rfc3339;
 use super::sandbox::sandbox;
 use super::session::session;
@@ -167,6 +167,7 @@ pub(crate) fn promote_order(body: &api::Promote, into: Option<SandboxId>) -> Res
             api::ConflictRule::Ours => warren_core::Conflicts::Ours,
             api::ConflictRule::Theirs => warren_core::Conflicts::Theirs,
         },
+        below: body.path.as_deref().map_or_else(|| Ok("/".into()), |path| inside("path", path))?,
         force: body.force,
         leave_out: leave_out(body.leave_ignored, body.exclude.clone())?,
     })

@@ -1,12 +1,14 @@
 //! Snapshots on their way out of and into the server.
 
+use std::sync::{Arc, OnceLock};
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderValue, StatusCode};
 use warren_core::{ImportFormat, TemplateName};
-use warren_engine::{ExportOrder, Point};
+use warren_engine::{ExportOrder, Point, ToldSize};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_face::transfer::{self, Incoming, Pace, export};
@@ -27,10 +29,12 @@ pub(crate) async fn take_out(
         None => None,
     };
     let (order, kind, ending) = export_order(&params, since)?;
+    let size = Arc::new(OnceLock::new());
+    let sized = params.flag("size")?.then(|| told(&size));
     let name = format!("attachment; filename=\"{id}.{ending}\"");
     let snapshots = state.engine.as_(&caller).snapshots();
     let body = export(Pace::OfClient, move |to| async move {
-        snapshots.export(&Point::Snapshot(id), order, to).await.map_err(ApiError::from)
+        snapshots.export_sized(&Point::Snapshot(id), order, sized, to).await.map_err(ApiError::from)
     });
     let headers = [
         (CONTENT_TYPE, kind.to_owned()),
@@ -38,7 +42,19 @@ pub(crate) async fn take_out(
         // What a sandbox wrote is never a page of ours.
         (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
     ];
-    Ok((headers, body.await?).into_response())
+    let mut answer = (headers, body.await?).into_response();
+    if let Some(size) = size.get() {
+        answer.headers_mut().insert(api::EXPORT_SIZE_HEADER, HeaderValue::from(*size));
+    }
+    Ok(answer)
+}
+
+/// Keeps a size for the answer's head, which leaves with the first byte of the body.
+fn told(size: &Arc<OnceLock<u64>>) -> ToldSize {
+    let size = Arc::clone(size);
+    Box::new(move |bytes| {
+        size.set(bytes).ok();
+    })
 }
 
 /// The export that the query asks for, its media type, and its file's ending.

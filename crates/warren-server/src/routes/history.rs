@@ -160,11 +160,17 @@ fn archive() -> Vec<Route> {
             .parameter(Parameter::query("since", "Of a patch: the snapshot or sandbox that it starts from.", matching(POINT)))
             .parameter(Parameter::query("leave_ignored", "Of a patch: pass over what the `.gitignore` files of the state name.", flag()))
             .parameter(Parameter::query("exclude", "Of a patch: pass over what matches this, as a line of `.gitignore` in `path`. May be repeated.", text_of(1, 4095)))
+            .parameter(Parameter::query(
+                "size",
+                "Tell in `Warren-Export-Bytes` how many bytes will come, if that can be counted within moments. Of a patch it is not told.",
+                flag(),
+            ))
             .long()
             .answers_as(200, "The archive.", "application/x-tar")
             .or_as("text/x-patch")
             .or_as("application/octet-stream")
             .with_header("Content-Disposition", "A name for the file.")
+            .with_header("Warren-Export-Bytes", "How many bytes will come, if `size` asks for it and they could be counted.")
             .conflicts(),
         Route::post("/v1/snapshots/import", "import_snapshots", archives::bring_in)
             .does("Make snapshots of what another Warren exported, or of a tar file")

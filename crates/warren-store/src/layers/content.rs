@@ -14,6 +14,7 @@ pub(super) mod view;
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use warren_core::{
     Change, DiffOptions, Differences, Export, ImportFormat, ImportedHistory, LayerContent, LayerError,
@@ -21,6 +22,9 @@ use warren_core::{
 };
 
 use super::LayerDirectory;
+
+/// The time that counting an export may take: nobody is to wait for long for its first byte.
+const COUNTING: Duration = Duration::from_secs(2);
 
 impl LayerContent for LayerDirectory {
     fn diff_each(
@@ -53,6 +57,10 @@ impl LayerContent for LayerDirectory {
 
     fn export(&self, root: &[RootTree], what: &Export<'_>, to: &mut dyn Write) -> Result<(), LayerError> {
         export::export(self, root, what, to)
+    }
+
+    fn export_size(&self, root: &[RootTree], what: &Export<'_>) -> Result<Option<u64>, LayerError> {
+        export::size(self, root, what, COUNTING)
     }
 
     fn import(

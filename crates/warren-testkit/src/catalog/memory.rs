@@ -1,10 +1,10 @@
 mod images;
 mod journal;
+mod names;
 mod nodes;
 mod secrets;
 mod snapshots;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -190,25 +190,11 @@ impl SandboxCatalog for MemoryCatalog {
         beginning: &str,
         most: usize,
     ) -> Result<Vec<SandboxId>, CatalogError> {
-        let records = self.enter("sandboxes_beginning")?;
-        let begins =
-            |record: &&SandboxRecord| record.owner == *owner && record.id.as_str().starts_with(beginning);
-        let mut found: Vec<&SandboxRecord> = records.sandboxes.values().filter(begins).collect();
-        if found.iter().any(|record| !is_over(record)) {
-            found.retain(|record| !is_over(record));
-        }
-        found.sort_by_key(|record| Reverse((record.created_unix_ms, record.id.clone())));
-        Ok(found.into_iter().take(most).map(|record| record.id.clone()).collect())
+        Ok(self.enter("sandboxes_beginning")?.beginning(owner, beginning, most))
     }
 
     fn last_sandbox(&self, owner: &Owner) -> Result<Option<SandboxId>, CatalogError> {
-        let records = self.enter("last_sandbox")?;
-        let found = records
-            .sandboxes
-            .values()
-            .filter(|record| record.owner == *owner && !is_over(record) && record.build.is_none());
-        let last = found.max_by_key(|record| (record.created_unix_ms, record.id.clone()));
-        Ok(last.map(|record| record.id.clone()))
+        Ok(self.enter("last_sandbox")?.last_of(owner))
     }
 
     fn unfinished_sandboxes(&self, node: &NodeId) -> Result<Vec<SandboxRecord>, CatalogError> {
@@ -261,15 +247,7 @@ impl SandboxCatalog for MemoryCatalog {
     }
 
     fn set_default_sandbox(&self, owner: &Owner, id: Option<&SandboxId>) -> Result<(), CatalogError> {
-        let mut records = self.enter("set_default_sandbox")?;
-        match id {
-            Some(id) => {
-                records.check_owner(owner, id)?;
-                records.default_sandboxes.insert(owner.clone(), id.clone());
-            }
-            None => drop(records.default_sandboxes.remove(owner)),
-        }
-        Ok(())
+        self.enter("set_default_sandbox")?.set_default(owner, id)
     }
 }
 
@@ -426,22 +404,6 @@ impl EventLog for MemoryCatalog {
 }
 
 impl Records {
-    /// The owner's sandbox that has the name and is not over.
-    fn holder(&self, owner: &Owner, name: &SandboxName) -> Option<SandboxId> {
-        let holds = |record: &&SandboxRecord| {
-            record.owner == *owner && record.name.as_ref() == Some(name) && !is_over(record)
-        };
-        self.sandboxes.values().find(holds).map(|record| record.id.clone())
-    }
-
-    fn check_name(&self, record: &SandboxRecord) -> Result<(), CatalogError> {
-        let name = record.name.as_ref().filter(|_| !is_over(record));
-        match name.and_then(|name| self.holder(&record.owner, name)) {
-            Some(holder) if holder != record.id => Err(failure(CatalogErrorKind::NameTaken, &holder)),
-            _ => Ok(()),
-        }
-    }
-
     fn update_sandbox(&mut self, record: &SandboxRecord) -> Result<(), CatalogError> {
         let taken = self.check_name(record);
         let stored = self.sandboxes.get_mut(&record.id).filter(|stored| stored.owner == record.owner);

@@ -52,7 +52,7 @@ impl LayerContent for FakeLayers {
         let [base, ours, theirs] =
             [order.base, order.ours, order.theirs].map(|stack| shelf.state(root, stack));
         let (base, ours, theirs) = (base?, ours?, theirs?);
-        let joined = merge::join(&base, &ours, &theirs, order.conflicts);
+        let joined = merge::join(&base, &ours, &theirs, order);
         let is_settled = joined.conflicts.is_empty() || order.conflicts != Conflicts::Refuse;
         if let Some(layer) = into.filter(|_| is_settled) {
             shelf.put(&layer.id, Delta::between(&ours, &joined.result), true)?;
@@ -83,6 +83,15 @@ impl LayerContent for FakeLayers {
         drop(shelf);
         to.write_all(&bytes)
             .map_err(|error| LayerError::caused(LayerErrorKind::Host, "write an archive", error))
+    }
+
+    fn export_size(&self, root: &[RootTree], what: &Export<'_>) -> Result<Option<u64>, LayerError> {
+        if matches!(what, Export::Patch { .. }) {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.export(root, what, &mut bytes)?;
+        Ok(Some(bytes.len() as u64))
     }
 
     fn import(

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use warren_core::{ChangeKind, Conflict, Conflicts};
+use warren_core::{ChangeKind, Conflict, Conflicts, MergeOrder};
 
 use crate::delta::{Delta, Node, Nodes};
 
@@ -11,11 +11,12 @@ pub(super) struct Joined {
     pub(super) conflicts: Vec<Conflict>,
 }
 
-pub(super) fn join(base: &Nodes, ours: &Nodes, theirs: &Nodes, order: Conflicts) -> Joined {
+pub(super) fn join(base: &Nodes, ours: &Nodes, theirs: &Nodes, order: &MergeOrder<'_>) -> Joined {
     let mut result = ours.clone();
     let mut conflicts = Vec::new();
     let mine = Delta::between(base, ours).0;
-    for (path, wanted) in Delta::between(base, theirs).0 {
+    let theirs_changed = Delta::between(base, theirs).0.into_iter();
+    for (path, wanted) in theirs_changed.filter(|(path, _)| path.starts_with(order.below)) {
         let settled = match mine.get(&path) {
             None => true,
             Some(found) if *found == wanted => true,
@@ -25,7 +26,7 @@ pub(super) fn join(base: &Nodes, ours: &Nodes, theirs: &Nodes, order: Conflicts)
                     theirs: kind(base, &path, wanted.as_ref()),
                     path: path.clone(),
                 });
-                order == Conflicts::Theirs
+                order.conflicts == Conflicts::Theirs
             }
         };
         if settled {

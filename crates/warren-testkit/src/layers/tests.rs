@@ -170,7 +170,8 @@ fn a_merge_joins_what_does_not_meet_and_lists_what_does() {
     let merge = |theirs: &Stack, conflicts: Conflicts| {
         let into = NewLayer { id: bench.draw(), sandbox: None, created_unix_ms: 1 };
         let leave_out = &LeaveOut::default();
-        let order = MergeOrder { base: &base, ours: &ours, theirs, conflicts, leave_out };
+        let below = std::path::Path::new("/");
+        let order = MergeOrder { base: &base, ours: &ours, theirs, below, conflicts, leave_out };
         (bench.layers.merge(&root, &order, Some(&into)).unwrap(), into.id)
     };
     let (joined, layer) = merge(&theirs, Conflicts::Refuse);

@@ -37,7 +37,8 @@ pub struct JournalEntry {
     /// Of `files`: what was done to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<FileDeed>,
-    /// Of `files`: where; the first of several files that were written together.
+    /// Of `files`: where; the first of several files that were written together. Of a `promote`:
+    /// where the changes are that came, if not all did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of `files`: the new name of what was renamed, or where a new link leads.

@@ -343,9 +343,15 @@ pub struct Promote {
     pub conflicts: ConflictRule,
     /// Also if somebody waits for a command in the other sandbox; the command ends.
     pub force: bool,
+    /// Take only what changed at or below this path, which is absolute and has no `..`. What is
+    /// elsewhere is no conflict either. Left out: everything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 4095, pattern = "^/"))]
+    pub path: Option<String>,
     /// Do not take what the `.gitignore` files of the fork name.
     pub leave_ignored: bool,
-    /// Do not take what matches one of these, each as a line of a `.gitignore` in the root.
+    /// Do not take what matches one of these, each as a line of a `.gitignore` in
+    /// `path`, or in the root.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schema(max_items = 256))]
     pub exclude: Vec<String>,
@@ -379,6 +385,9 @@ pub struct Promoted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<RolledBack>,
 }
+
+/// The header of an export that tells about how many bytes will come.
+pub const EXPORT_SIZE_HEADER: &str = "warren-export-bytes";
 
 /// Makes a template that begins with a snapshot's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,8 @@ pub struct SandboxQuery {
     /// `key=value` each.
     pub labels: Vec<String>,
     pub cursor: Option<String>,
+    /// How many at once, the newest first. Left out: as many as there may be.
+    pub limit: Option<u32>,
 }
 
 /// Which sessions a list shows.
@@ -87,7 +89,7 @@ impl Client {
 
     pub fn sandboxes(&self, wanted: &SandboxQuery) -> Result<Page<Sandbox>, ClientError> {
         let mut pairs = vec![
-            ("limit", Some("1000".to_owned())),
+            ("limit", Some(wanted.limit.unwrap_or(1000).to_string())),
             ("ended", yes(wanted.ended)),
             ("cursor", wanted.cursor.clone()),
         ];

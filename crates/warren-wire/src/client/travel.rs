@@ -7,9 +7,9 @@ use ureq::http::Method;
 use super::calls::{sandbox, session, yes};
 use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
-    Blame, CompleteTurn, Diff, EndedSession, Fork, Forks, Journal, MakeTemplate, NameSnapshot, Page,
-    PauseSandbox, Promote, Promoted, Rollback, RolledBack, Sandbox, Snapshot, SnapshotList, Steps,
-    TakeSnapshot, Template, TemplateList, ToolCall, ToolList, ToolResult, Turn,
+    Blame, CompleteTurn, Diff, EXPORT_SIZE_HEADER, EndedSession, Fork, Forks, Journal, MakeTemplate,
+    NameSnapshot, Page, PauseSandbox, Promote, Promoted, Rollback, RolledBack, Sandbox, Snapshot,
+    SnapshotList, Steps, TakeSnapshot, Template, TemplateList, ToolCall, ToolList, ToolResult, Turn,
 };
 
 /// Which snapshots a list shows; the newest first.
@@ -50,6 +50,22 @@ pub struct ExportQuery {
     pub leave_ignored: bool,
     /// For a patch: pass over what matches, each as a line of `.gitignore`.
     pub exclude: Vec<String>,
+    /// Ask how many bytes there will be.
+    pub size: bool,
+}
+
+/// An export on its way.
+pub struct Exported<R> {
+    /// About how many bytes will come, if that was asked for and could be told.
+    pub size: Option<u64>,
+    /// An error while reading means that what was read is not all.
+    pub content: R,
+}
+
+impl<R> std::fmt::Debug for Exported<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exported").field("size", &self.size).finish_non_exhaustive()
+    }
 }
 
 /// The kind of an import.
@@ -169,18 +185,22 @@ impl Client {
         self.get(&format!("/v1/diff{query}"))
     }
 
-    /// A snapshot's files for others. An error while reading means that what was read is not all.
-    pub fn export(&self, id: &str, wanted: &ExportQuery) -> Result<impl Read + use<>, ClientError> {
+    /// A snapshot's files for others.
+    pub fn export(&self, id: &str, wanted: &ExportQuery) -> Result<Exported<impl Read + use<>>, ClientError> {
         let mut pairs = vec![
             ("format", wanted.format.clone()),
             ("path", wanted.path.clone()),
             ("since", wanted.since.clone()),
             ("leave_ignored", yes(wanted.leave_ignored)),
+            ("size", yes(wanted.size)),
         ];
         pairs.extend(wanted.exclude.iter().map(|pattern| ("exclude", Some(pattern.clone()))));
         let query = query(&pairs);
         let path = snapshot(id, &format!("/export{query}"));
-        Ok(self.send(Method::GET, &path, &[], ureq::SendBody::none())?.into_body().into_reader())
+        let response = self.send(Method::GET, &path, &[], ureq::SendBody::none())?;
+        let size = response.headers().get(EXPORT_SIZE_HEADER).and_then(|size| size.to_str().ok());
+        let size = size.and_then(|size| size.parse().ok());
+        Ok(Exported { size, content: response.into_body().into_reader() })
     }
 
     /// Reads what an export wrote, to the end.

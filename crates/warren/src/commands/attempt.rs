@@ -7,7 +7,7 @@ use warren_wire::api::{Command, ConflictRule, Fork as ForkBody, OnExpiry, Promot
 use warren_wire::client::Client;
 
 use super::exec::exit_code;
-use super::promote::{LeaveOut, promote, refused};
+use super::promote::{Extent, promote, refused};
 use crate::error::CliError;
 use crate::global::Global;
 use crate::relay::{self, Streams};
@@ -21,6 +21,7 @@ Examples:
   warren try \"$id\" npm install left-pad --check 'npm test'
   warren try \"$id\" --check 'make test' sh -c 'sed -i s/old/new/ src/*.c'
   warren try \"$id\" --check 'black --check .' black .
+  warren try \"$id\" --path /home/user/app -- make install
   warren try \"$id\" ./risky.sh";
 
 /// Run a command in a fork, and keep what it did only if a check passes.
@@ -31,8 +32,8 @@ Examples:
 /// itself must succeed.
 ///
 /// Both run in a fork with their output passed through. If they succeed, the fork's changes are
-/// merged into the sandbox. If not, the sandbox stays as it was, and the exit code is that of the
-/// command or check that failed. The fork is removed in any case.
+/// merged into the sandbox, with --path those at or below it. If not, the sandbox stays as it was,
+/// and the exit code is that of the command or check that failed. The fork is removed in any case.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Try {
@@ -57,7 +58,7 @@ pub(crate) struct Try {
     #[arg(long, short)]
     force: bool,
     #[command(flatten)]
-    leave_out: LeaveOut,
+    extent: Extent,
     /// The command and its arguments, and with --check the check
     #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -116,11 +117,15 @@ impl Try {
             apply: true,
             conflicts,
             force: self.force,
-            leave_ignored: self.leave_out.gitignore,
-            exclude: self.leave_out.exclude.clone(),
+            path: self.extent.path.clone(),
+            leave_ignored: self.extent.gitignore,
+            exclude: self.extent.exclude.clone(),
         };
         match promote(client, fork, &body)? {
-            Ok(promoted) if promoted.changes.is_empty() => ui::say("warren: it changed nothing"),
+            Ok(promoted) if promoted.changes.is_empty() => {
+                let below = self.extent.path.as_ref().map(|path| format!(" in {path}")).unwrap_or_default();
+                ui::say(&format!("warren: it changed nothing{below}"));
+            }
             Ok(promoted) => {
                 let was = promoted.applied.map(|applied| short(&applied.safety.snapshot_id));
                 let was = was.map(|was| format!("; before it: {was}")).unwrap_or_default();

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
 use warren_core::{SandboxName, parse_duration};
-use warren_wire::api::{Fork as ForkBody, OnExpiry};
+use warren_wire::api::{Fork as ForkBody, OnExpiry, SandboxStatus};
+use warren_wire::client::{Client, SandboxQuery};
 
 use super::run::parse_variable;
 use crate::error::CliError;
@@ -10,7 +12,7 @@ use crate::global::Global;
 use crate::interrupt;
 use crate::time::whole_seconds;
 use crate::travel::point::{self, Point};
-use crate::ui;
+use crate::ui::{self, Progress};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +68,7 @@ impl Fork {
             metadata: self.metadata.into_iter().collect(),
         };
         let of = point::point(&client, &self.of, None)?;
-        let forks = ui::waiting("forking", || match &of {
+        let forks = ui::waiting_with("forking", far(&client, &of, self.count), || match &of {
             Point::Sandbox(id) => client.fork_sandbox(id.as_str(), &body),
             Point::Snapshot(id) => client.fork_snapshot(id.as_str(), &body),
         })?;
@@ -75,4 +77,34 @@ impl Fork {
         });
         Ok(())
     }
+}
+
+/// Tells how many forks are there, of several that somebody waits for. The list of sandboxes says
+/// it: forks of the same original that were there before are not counted.
+fn far(client: &Client, of: &Point, count: u32) -> impl FnMut() -> String + Send + use<> {
+    let original = match of {
+        _ if count == 1 || !Progress::is_seen() => None,
+        Point::Sandbox(id) => Some(id.to_string()),
+        Point::Snapshot(id) => client.snapshot(id.as_str()).ok().map(|snapshot| snapshot.sandbox_id),
+    };
+    let client = client.clone();
+    let before = original.as_ref().map(|original| ready_forks(&client, original)).unwrap_or_default();
+    move || match &original {
+        Some(original) => {
+            let made = ready_forks(&client, original).difference(&before).count();
+            format!("{} of {count}", made.min(count as usize))
+        }
+        None => String::new(),
+    }
+}
+
+/// As many as one request can make, and some that others make meanwhile.
+const MOST_LISTED: u32 = 200;
+
+/// The forks of a sandbox that can be used, of the newest sandboxes.
+fn ready_forks(client: &Client, original: &str) -> BTreeSet<String> {
+    let newest = SandboxQuery { limit: Some(MOST_LISTED), ..SandboxQuery::default() };
+    let found = client.sandboxes(&newest).map(|page| page.items).unwrap_or_default().into_iter();
+    let forks = found.filter(|sandbox| sandbox.forked_from.as_deref() == Some(original));
+    forks.filter(|fork| fork.status == SandboxStatus::Ready).map(|fork| fork.sandbox_id).collect()
 }

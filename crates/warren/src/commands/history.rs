@@ -88,7 +88,7 @@ pub(super) fn print_ended(ended: &[EndedProcess]) {
 
 /// The command that leads to what was replaced.
 pub(super) fn way_back(done: &RolledBack) -> String {
-    let id = &done.sandbox.sandbox_id;
+    let id = done.sandbox.name.as_ref().unwrap_or(&done.sandbox.sandbox_id);
     let command = match done.back {
         Some(back) => {
             let word = match back.by {

@@ -42,7 +42,12 @@ impl List {
 
     fn of_server(&self, client: &Client) -> Result<Vec<Sandbox>, CliError> {
         all_pages(|cursor| {
-            client.sandboxes(&SandboxQuery { ended: self.all, labels: self.label.clone(), cursor })
+            client.sandboxes(&SandboxQuery {
+                ended: self.all,
+                labels: self.label.clone(),
+                cursor,
+                limit: None,
+            })
         })
     }
 

@@ -1,3 +1,4 @@
+use std::path::{Component, Path};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -16,6 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   warren promote \"$fork\"                      what it would do
   warren promote \"$fork\" --apply
+  warren promote \"$fork\" --apply --path /home/user/app
   warren promote \"$fork\" --apply --theirs     the fork is right where both changed";
 
 /// Merge what a fork changed into the sandbox it came from.
@@ -23,7 +25,8 @@ Examples:
 /// Without --apply nothing is changed: the answer shows what the merge would do. Both sides are
 /// compared with the state that the fork began with. Text that was changed in different places is
 /// joined. A path that both sides changed differently is a conflict, and with conflicts nothing is
-/// merged unless --ours or --theirs settles them.
+/// merged unless --ours or --theirs settles them. With --path, changes elsewhere are neither merged
+/// nor in conflict.
 ///
 /// Exit code 1: there are conflicts.
 #[derive(Debug, Args)]
@@ -48,21 +51,34 @@ pub(crate) struct Promote {
     #[arg(long, short)]
     force: bool,
     #[command(flatten)]
-    leave_out: LeaveOut,
+    extent: Extent,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// The options about changes that are not taken.
+/// The options that say which changes are taken.
 #[derive(Debug, Args)]
-pub(super) struct LeaveOut {
-    /// Leave out what matches this, as a line of .gitignore in the root; may be repeated
+pub(super) struct Extent {
+    /// Merge only what changed at or below this path
+    #[arg(long, value_name = "DIR", value_parser = parse_path)]
+    pub(super) path: Option<String>,
+    /// Leave out what matches this, as a line of .gitignore in --path, else in the root; may be
+    /// repeated
     #[arg(long, value_name = "PATTERN")]
     pub(super) exclude: Vec<String>,
     /// Leave out what the fork's .gitignore files name, such as what a build made
     #[arg(long)]
     pub(super) gitignore: bool,
+}
+
+/// A path inside a sandbox. What the server would refuse is refused before anything is done.
+fn parse_path(text: &str) -> Result<String, String> {
+    let path = Path::new(text);
+    if path.is_absolute() && !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(text.to_owned());
+    }
+    Err("a path inside the sandbox begins with a slash and has no `..`".to_owned())
 }
 
 impl Promote {
@@ -77,8 +93,9 @@ impl Promote {
             apply: self.apply,
             conflicts,
             force: self.force,
-            leave_ignored: self.leave_out.gitignore,
-            exclude: self.leave_out.exclude.clone(),
+            path: self.extent.path.clone(),
+            leave_ignored: self.extent.gitignore,
+            exclude: self.extent.exclude.clone(),
         };
         let promoted = match promote(&global.client()?, self.fork.as_str(), &body)? {
             Ok(promoted) => promoted,
@@ -106,7 +123,8 @@ impl Promote {
                 ));
             }
             None if promoted.changes.is_empty() && promoted.conflicts.is_empty() => {
-                ui::say(&format!("there is nothing to merge into {}", promoted.into));
+                let below = self.extent.path.as_ref().map(|path| format!(" of {path}")).unwrap_or_default();
+                ui::say(&format!("there is nothing{below} to merge into {}", promoted.into));
             }
             None if !promoted.conflicts.is_empty() && !self.ours && !self.theirs => {
                 ui::say("with conflicts nothing is merged: --ours or --theirs settles them");

@@ -44,6 +44,9 @@ Examples:
 /// ended it, 125 warren failed, 126 the command cannot be executed, 127 it was not found, 137 it
 /// was killed, by its memory limit for instance.
 ///
+/// With --json, `cause` is `exited`, `signalled`, `timed_out`, `oom` (its memory limit) or
+/// `sandbox_ended`.
+///
 /// All from the command's name on belongs to the command. `--` may stand before it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
@@ -188,12 +191,24 @@ impl Machine {
     }
 }
 
+/// Why the command ended, in the words of `/v1`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Cause {
+    Exited,
+    Signalled,
+    TimedOut,
+    /// The sandbox had no memory left, and a process of it was killed.
+    Oom,
+    SandboxEnded,
+}
+
 /// The document that `--json` prints.
 #[derive(Debug, Serialize)]
 struct Report {
     sandbox_id: String,
     exit_code: i32,
-    cause: &'static str,
+    cause: Cause,
     stdout: String,
     stderr: String,
     /// Output beyond what a report holds was left out.
@@ -289,29 +304,28 @@ impl Run {
     }
 }
 
-/// The cause of the command's end, in one word.
-fn cause(outcome: &Outcome, usage: &Usage) -> &'static str {
+fn cause(outcome: &Outcome, usage: &Usage) -> Cause {
     let killed = outcome.exit_code() != 0 && usage.oom_kills > 0;
     match outcome.exit.map(|exit| exit.cause) {
-        Some(ExitCause::TimedOut) => "timeout",
-        _ if killed => "oom",
-        Some(ExitCause::Exited) => "exit",
-        Some(ExitCause::Signalled { .. }) => "signal",
-        None => "sandbox_ended",
+        Some(ExitCause::TimedOut) => Cause::TimedOut,
+        _ if killed => Cause::Oom,
+        Some(ExitCause::Exited) => Cause::Exited,
+        Some(ExitCause::Signalled { .. }) => Cause::Signalled,
+        None => Cause::SandboxEnded,
     }
 }
 
-fn explain(cause: &str, timeout: Option<Duration>, limits: &Limits) -> Option<String> {
+fn explain(cause: Cause, timeout: Option<Duration>, limits: &Limits) -> Option<String> {
     match cause {
-        "timeout" => {
+        Cause::TimedOut => {
             timeout.map(|timeout| format!("the command was ended after its time limit of {timeout:?}"))
         }
-        "oom" => Some(format!(
+        Cause::Oom => Some(format!(
             "the sandbox reached its memory limit of {} and a process was killed: raise it with --memory",
             limits.memory
         )),
-        "sandbox_ended" => Some("the sandbox ended while the command ran".to_owned()),
-        _ => None,
+        Cause::SandboxEnded => Some("the sandbox ended while the command ran".to_owned()),
+        Cause::Exited | Cause::Signalled => None,
     }
 }
 
@@ -349,6 +363,20 @@ fn canonical(mount: &Mount) -> Result<Mount, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_ends_in_the_words_of_the_service() {
+        use warren_wire::api;
+        for (ours, theirs) in [
+            (Cause::Exited, api::ExitCause::Exited),
+            (Cause::Signalled, api::ExitCause::Signalled),
+            (Cause::TimedOut, api::ExitCause::TimedOut),
+        ] {
+            assert_eq!(word(&ours), word(&theirs));
+        }
+        assert_eq!(word(&Cause::Oom), word(&api::DeathCause::Oom));
+        assert_eq!(word(&Cause::SandboxEnded), warren_core::ErrorCode::SandboxEnded.as_str());
+    }
 
     #[test]
     fn a_label_has_a_name_and_a_value() {

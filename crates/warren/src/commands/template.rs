@@ -1,6 +1,7 @@
 mod bootstrap;
 mod build;
 mod pack;
+mod telling;
 
 use std::fs::File;
 use std::io::Read;

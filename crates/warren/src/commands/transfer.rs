@@ -112,12 +112,13 @@ impl Export {
             since,
             leave_ignored: format == Format::Patch && !self.no_gitignore,
             exclude: self.exclude.clone(),
+            size: !to_stdout && Progress::is_seen(),
         };
-        let mut content = client.export(&snapshot, &wanted)?;
+        let mut exported = client.export(&snapshot, &wanted)?;
         if to_stdout {
-            io::copy(&mut content, &mut io::stdout()).map_err(CliError::output)?;
+            io::copy(&mut exported.content, &mut io::stdout()).map_err(CliError::output)?;
         } else {
-            keep(&mut content, &self.output)?;
+            keep(&mut exported.content, exported.size, &self.output)?;
         }
         Ok(())
     }
@@ -145,7 +146,7 @@ fn captured(client: &Client, word: &str) -> Result<String, CliError> {
 }
 
 /// Writes a file whole or not at all.
-fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
+fn keep(content: &mut dyn Read, size: Option<u64>, target: &Path) -> Result<(), CliError> {
     let mut name = target.file_name().unwrap_or_default().to_os_string();
     if target.is_dir() || name.is_empty() {
         return Err(CliError::new(format!("{} is a directory", target.display())).hint("name a file in it"));
@@ -156,7 +157,7 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
     let create = || File::options().write(true).create_new(true).open(&part);
     let (file, _unfinished) = Unfinished::begin(create, move || drop(fs::remove_file(undone)))
         .map_err(|error| CliError::at(&part, error))?;
-    let written = fill(content, file, target)
+    let written = fill(content, size, file, target)
         .and_then(|()| fs::rename(&part, target).map_err(|error| CliError::at(target, error)));
     if written.is_err() {
         drop(fs::remove_file(&part));
@@ -164,8 +165,8 @@ fn keep(content: &mut dyn Read, target: &Path) -> Result<(), CliError> {
     written
 }
 
-fn fill(content: &mut dyn Read, mut file: File, target: &Path) -> Result<(), CliError> {
-    let progress = Progress::new();
+fn fill(content: &mut dyn Read, size: Option<u64>, mut file: File, target: &Path) -> Result<(), CliError> {
+    let progress = Progress::of(size);
     let name = target.to_string_lossy();
     let mut watched = progress.watch(content, &name);
     io::copy(&mut watched, &mut file)
@@ -297,11 +298,11 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let target = place.path().join("out.tar");
         fs::write(&target, "before").unwrap();
-        assert!(keep(&mut b"part".chain(Broken), &target).is_err());
+        assert!(keep(&mut b"part".chain(Broken), None, &target).is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "before");
-        keep(&mut b"whole".as_slice(), &target).unwrap();
+        keep(&mut b"whole".as_slice(), Some(5), &target).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "whole");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
-        assert!(keep(&mut b"".as_slice(), place.path()).is_err());
+        assert!(keep(&mut b"".as_slice(), None, place.path()).is_err());
     }
 }

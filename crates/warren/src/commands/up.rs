@@ -118,7 +118,7 @@ impl<'a> Project<'a> {
     fn find(&self) -> Result<Option<Sandbox>, CliError> {
         let labels = vec![format!("{LABEL}={}", self.label())];
         let mut found = all_pages(|cursor| {
-            self.client.sandboxes(&SandboxQuery { ended: false, labels: labels.clone(), cursor })
+            self.client.sandboxes(&SandboxQuery { labels: labels.clone(), cursor, ..SandboxQuery::default() })
         })?;
         found.retain(|sandbox| {
             sandbox.metadata.get(DIRECTORY) == Some(&self.whole_name)

@@ -34,10 +34,11 @@ pub(crate) fn action(entry: &JournalEntry) -> String {
         JournalAction::Rollback => {
             format!("(rollback to {})", entry.snapshot_id.as_deref().map(short).unwrap_or_default())
         }
-        JournalAction::Promote => match &entry.command {
-            Some(command) => format!("(promote of {}) {command}", text(&entry.from_id)),
-            None => format!("(promote of {})", text(&entry.from_id)),
-        },
+        JournalAction::Promote => {
+            let below = entry.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
+            let line = format!("(promote of {}{below}) {}", text(&entry.from_id), text(&entry.command));
+            line.trim_end().to_owned()
+        }
         JournalAction::Unknown => "(something that this warren is too old to name)".to_owned(),
     }
 }

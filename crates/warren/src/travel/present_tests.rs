@@ -77,6 +77,8 @@ fn an_entry_says_what_was_done() {
     assert_eq!(action(&JournalEntry { ended_at: None, ..session }), "terminal: bash");
     let promote = JournalEntry { action: JournalAction::Promote, from_id: Some("sbx1".into()), ..plain() };
     assert_eq!(action(&promote), "(promote of sbx1) make");
+    let below = JournalEntry { path: Some("/srv".into()), ..promote.clone() };
+    assert_eq!(action(&below), "(promote of sbx1, /srv) make");
     assert_eq!(action(&JournalEntry { command: None, ..promote }), "(promote of sbx1)");
     let files = JournalEntry {
         action: JournalAction::Files,

@@ -33,8 +33,13 @@ impl Progress {
             shown: Cell::new(None),
             bytes: Cell::new(0),
             total: Cell::new(None),
-            on_terminal: io::stderr().is_terminal() && !super::is_quiet(),
+            on_terminal: Self::is_seen(),
         }
+    }
+
+    /// Tells whether there is anybody to show it to.
+    pub(crate) fn is_seen() -> bool {
+        io::stderr().is_terminal() && !super::is_quiet()
     }
 
     /// The same for work of a known size.
@@ -61,21 +66,45 @@ impl Progress {
         self.show(what);
     }
 
-    fn show(&self, what: &str) {
-        let last = self.shown.get().unwrap_or(self.started);
-        if self.on_terminal && last.elapsed() > MOMENT {
-            self.shown.set(Some(Instant::now()));
-            let line = line(self.bytes.get(), self.total.get(), self.started.elapsed(), what);
-            // A line that wraps could not be written over.
-            let width = look::width(&io::stderr()).unwrap_or(80);
-            status(&look::cut(&line, width.saturating_sub(1)));
+    /// A step of work that is not counted in bytes, with the share of it that is done, if that is
+    /// known. A step that has just begun is shown at once.
+    pub(crate) fn step(&self, percent: Option<u64>, what: &str) {
+        if self.on_terminal && (percent.is_none() || self.is_due()) {
+            let share = percent.map(|percent| format!("{:3}%  ", percent.min(100))).unwrap_or_default();
+            self.write(&format!("{share}{what}"));
         }
+    }
+
+    fn show(&self, what: &str) {
+        if self.on_terminal && self.is_due() {
+            self.write(&line(self.bytes.get(), self.total.get(), self.started.elapsed(), what));
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        self.shown.get().unwrap_or(self.started).elapsed() > MOMENT
+    }
+
+    fn write(&self, line: &str) {
+        self.shown.set(Some(Instant::now()));
+        // A line that wraps could not be written over.
+        let width = look::width(&io::stderr()).unwrap_or(80);
+        status(&look::cut(line, width.saturating_sub(1)));
     }
 }
 
 /// Does work of unknown length, and shows how long it has taken.
 pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
-    if !io::stderr().is_terminal() || super::is_quiet() {
+    waiting_with(what, String::new, work)
+}
+
+/// The same, and shows what `far` tells of how far it is. That may take a while, too.
+pub(crate) fn waiting_with<T>(
+    what: &str,
+    mut far: impl FnMut() -> String + Send,
+    work: impl FnOnce() -> T,
+) -> T {
+    if !Progress::is_seen() {
         return work();
     }
     let (working, ended) = mpsc::channel::<()>();
@@ -83,7 +112,8 @@ pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
         scope.spawn(move || {
             let started = Instant::now();
             while ended.recv_timeout(MOMENT) == Err(RecvTimeoutError::Timeout) {
-                status(&format!("{what} … {}", in_one_unit(started.elapsed().as_secs())));
+                let line = format!("{what} … {}  {}", in_one_unit(started.elapsed().as_secs()), far());
+                status(line.trim_end());
             }
             status("");
         });

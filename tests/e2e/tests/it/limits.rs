@@ -68,7 +68,7 @@ fn check_40_memory_of_the_kernel_stays_within_the_limit() {
         let peak = report["usage"]["memory_peak_bytes"].as_u64().unwrap();
         assert!(peak <= 64 << 20, "{kind}: {report}");
         match report["cause"].as_str() {
-            Some("exit") => assert_eq!(report["exit_code"], 0, "{kind}: {report}"),
+            Some("exited") => assert_eq!(report["exit_code"], 0, "{kind}: {report}"),
             cause => assert_eq!(cause, Some("oom"), "{kind}: {report}"),
         }
     }

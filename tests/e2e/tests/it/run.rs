@@ -100,14 +100,14 @@ fn a_report_has_everything_in_one_document() {
     let report = output.json();
     assert_eq!(report["exit_code"], 3);
     assert_eq!((report["stdout"].as_str(), report["stderr"].as_str()), (Some("out\n"), Some("err\n")));
-    assert_eq!((report["cause"].as_str(), report["truncated"].as_bool()), (Some("exit"), Some(false)));
+    assert_eq!((report["cause"].as_str(), report["truncated"].as_bool()), (Some("exited"), Some(false)));
     assert!(report["sandbox_id"].as_str().unwrap().starts_with("sbx"));
     assert!(report["usage"]["cpu_ns"].as_u64().unwrap() > 0);
     assert!(report["usage"]["memory_peak_bytes"].as_u64().unwrap() > 0);
     let signalled = env.run_with(&["--json"], ["sh", "-c", "kill -9 $$"]).ended(137).json();
-    assert_eq!(signalled["cause"], "signal");
+    assert_eq!(signalled["cause"], "signalled");
     let late = env.run_with(&["--json", "--timeout", "200ms"], ["sleep", "60"]).ended(124).json();
-    assert_eq!(late["cause"], "timeout");
+    assert_eq!(late["cause"], "timed_out");
 }
 
 #[test]

@@ -139,6 +139,30 @@ fn a_copy_shows_how_far_it_is_and_an_interruption_leaves_nothing() {
 }
 
 #[test]
+fn an_export_shows_how_far_it_is_and_forks_how_many_there_are() {
+    let env = TestEnv::new();
+    let server = TestServer::start(&env);
+    let id = server.create();
+    server.shell(&id, "truncate -s 8G /tmp/large");
+    fs::create_dir(env.path("here")).unwrap();
+    let target = env.path("here").join("all.tar").display().to_string();
+    let export = server.command(["export", &id, "--path", "/tmp", "-o", &target]);
+    fs::write(env.path("export"), line(&export)).unwrap();
+    fs::write(env.path("fork"), line(&server.command(["fork", &id, "-n", "40"]))).unwrap();
+    let screen = Screen::open(&env, 100);
+    screen.types(&format!(". {}", env.path("export").display()));
+    screen.sees("% ");
+    screen.sees("/s");
+    screen.sees(" left");
+    screen.interrupts();
+    assert_eq!(fs::read_dir(env.path("here")).unwrap().count(), 0, "half a file is left");
+    screen.types(&format!("clear; . {}", env.path("fork").display()));
+    screen.sees(" of 40");
+    drop(screen);
+    server.finish();
+}
+
+#[test]
 fn an_upload_that_is_interrupted_leaves_no_half_file() {
     let env = TestEnv::new();
     let server = TestServer::start(&env);

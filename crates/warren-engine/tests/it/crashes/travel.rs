@@ -72,9 +72,9 @@ pub(super) async fn through_states(
     let fork = &forked[0].sandbox.id;
     forked.iter().for_each(|fork| promises.holds(&fork.sandbox.id, "one"));
     write(engine, promises, fork, "theirs").await?;
-    let leave_out = LeaveOut::default();
+    let (conflicts, leave_out) = (Conflicts::Refuse, LeaveOut::default());
     let order =
-        PromoteOrder { into: None, apply: true, conflicts: Conflicts::Refuse, force: false, leave_out };
+        PromoteOrder { into: None, apply: true, conflicts, below: "/".into(), force: false, leave_out };
     promises.may_hold(id, "theirs");
     engine.of(&me).sandbox(fork).history().promote(order).await?;
     promises.holds(id, "theirs");

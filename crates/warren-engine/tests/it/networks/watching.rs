@@ -73,7 +73,7 @@ async fn a_flood_of_denials_is_told_in_few_events_and_counted_in_full() {
     let at_once = events(&engine, is_denial).await;
     assert!((2..=20).contains(&at_once), "{at_once}");
     world.pass(&engine, 61).await;
-    let all = engine.of(&owner()).events().list(0, u32::MAX).await.unwrap();
+    let all = all_events(&engine, &owner()).await;
     let of_loud = all.iter().filter(|record| record.sandbox.as_ref() == Some(&loud));
     let counted: u32 = of_loud
         .filter_map(|record| match &record.event {

@@ -198,7 +198,9 @@ impl Real {
                 let text = model.next_text();
                 output(&engine, &fork.sandbox.id, &format!("write /root/work {text}")).await;
                 let (conflicts, leave_out) = (Conflicts::Refuse, LeaveOut::default());
-                let order = PromoteOrder { into: None, apply: true, conflicts, force: false, leave_out };
+                let below = "/".into();
+                let order =
+                    PromoteOrder { into: None, apply: true, conflicts, below, force: false, leave_out };
                 let done = engine.of(&me).sandbox(&fork.sandbox.id).history().promote(order).await.unwrap();
                 model.change(text);
                 self.follow_the_hint(model, &done.applied.unwrap(), &was).await;

@@ -42,6 +42,9 @@ fn files_go_out_as_a_tar_and_changes_as_a_patch() {
     let tar = world.get(&format!("/v1/snapshots/{last}/export?path=/home")).expect(200);
     assert_eq!(tar.header("content-type"), Some("application/x-tar"));
     assert!(!tar.body.is_empty());
+    assert_eq!(tar.header("warren-export-bytes"), None, "nobody asked");
+    let sized = world.get(&format!("/v1/snapshots/{last}/export?path=/home&size=true")).expect(200);
+    assert_eq!(sized.header("warren-export-bytes"), Some(sized.body.len().to_string().as_str()));
     let patch = world.get(&format!("/v1/snapshots/{last}/export?format=patch&since={start}")).expect(200);
     assert_eq!(patch.header("content-type"), Some("text/x-patch"));
     assert_eq!(patch.header("x-content-type-options"), Some("nosniff"));

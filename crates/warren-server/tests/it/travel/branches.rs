@@ -131,6 +131,29 @@ fn what_both_sides_changed_is_a_conflict_until_somebody_decides() {
 }
 
 #[test]
+fn a_part_of_a_forks_changes_is_merged_by_itself() {
+    let world = World::new();
+    world.write(FILE, "base\n");
+    let [fork] = ids(&world.ask("fork", &json!({})).expect(201).json()).try_into().unwrap();
+    write_in(&world.server, &fork, FILE, "theirs\n");
+    write_in(&world.server, &fork, "/home/user/part/new", "from the fork\n");
+    world.write(FILE, "ours\n");
+    let path = format!("/v1/sandboxes/{fork}/promote");
+    for bad in ["", "home/user/part", "/home/user/../part", "/a\u{0}b"] {
+        let answer = world.post(&path, &json!({"path": bad}));
+        assert_eq!(refusal(&answer), refused(422, "invalid_value", "path"), "{bad:?}");
+    }
+    let body = json!({"apply": true, "path": "/home/user/part/"});
+    let done = world.post(&path, &body).expect(200).json();
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(world.read("/home/user/part/new").as_deref(), Some("from the fork\n"));
+    assert_eq!(world.read(FILE).as_deref(), Some("ours\n"));
+    let log = world.get(&format!("/v1/sandboxes/{}/journal", world.id)).expect(200).json();
+    let entry = log["items"].as_array().unwrap().iter().find(|entry| entry["action"] == "promote").unwrap();
+    assert_eq!(entry["path"], "/home/user/part");
+}
+
+#[test]
 fn what_is_no_fork_has_nowhere_to_go() {
     let world = World::new();
     assert_eq!(refusal(&world.ask("promote", &json!({}))), refused(422, "invalid_value", "into"));

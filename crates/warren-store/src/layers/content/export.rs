@@ -7,6 +7,7 @@ mod state;
 mod tar;
 
 use std::io::{self, Write};
+use std::time::{Duration, Instant};
 
 use warren_core::{Export, LayerError, RootTree};
 
@@ -27,6 +28,22 @@ pub(super) fn export(
         Export::History { template, snapshots } => history::export(store, template, snapshots, to)?,
     }
     to.flush().map_err(writing)
+}
+
+/// The bytes that an export will have, if they are counted in time. Nobody needs to know it of a
+/// patch, for which files would have to be compared.
+pub(super) fn size(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    what: &Export<'_>,
+    patience: Duration,
+) -> Result<Option<u64>, LayerError> {
+    let until = Instant::now() + patience;
+    match what {
+        Export::Tar { stack, below } => state::size(store, root, stack, below, until),
+        Export::Patch { .. } => Ok(None),
+        Export::History { template, snapshots } => history::size(store, template, snapshots, until),
+    }
 }
 
 fn writing(error: io::Error) -> LayerError {

@@ -3,7 +3,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use warren_core::{Export, LayerContent as _, LayerErrorKind, LayerStore as _, LeaveOut, Stack};
+use warren_core::{
+    Export, LayerContent as _, LayerErrorKind, LayerStore as _, LeaveOut, SnapshotRecord, Stack, TemplateName,
+};
+use warren_testkit::sample_snapshot;
 
 use crate::layers::content::fixture::{Fixture, Thing, borrowed, file, listing, stack, things, write_things};
 
@@ -77,6 +80,37 @@ fn tar_unpacks_what_is_visible() {
     let mut note = [0; 8];
     let length = rustix::fs::getxattr(unpacked.path().join("one"), "user.note", &mut note).unwrap();
     assert_eq!(&note[..length], b"a=b\n");
+}
+
+#[test]
+fn the_size_of_an_export_is_known_before_it_is_written() {
+    let fixture = Fixture::new();
+    let long = "n".repeat(150);
+    let layer = fixture.layer(&[
+        ("a/b", file("1")),
+        (&long, file(&"x".repeat(1000))),
+        ("a/c", Thing::Link("a/b".into())),
+    ]);
+    let (lower, stack) = (fixture.layer(&[("gone", Thing::Whiteout)]), stack(&[&layer]));
+    let size = |what: &Export<'_>| fixture.store.export_size(&fixture.root, what).unwrap();
+    for below in ["/", "/a", "/a/b"] {
+        let what = Export::Tar { stack: &stack, below: below.into() };
+        assert_eq!(size(&what), Some(export(&fixture, &what).len() as u64), "{below}");
+    }
+    let both = crate::layers::content::fixture::stack(&[&layer, &lower]);
+    let snapshots = [SnapshotRecord { stack: both, ..sample_snapshot(&"ann".parse().unwrap(), 1) }];
+    let template = TemplateName::host();
+    let what = Export::History { template: &template, snapshots: &snapshots };
+    assert_eq!(size(&what), Some(export(&fixture, &what).len() as u64));
+    let none = Export::Tar { stack: &stack, below: "/none".into() };
+    assert!(fixture.store.export_size(&fixture.root, &none).is_err());
+    let leave_out = &LeaveOut::default();
+    let patch = Export::Patch { from: &stack, to: &stack, below: "/".into(), leave_out };
+    assert_eq!(size(&patch), None);
+    for what in [what, Export::Tar { stack: &stack, below: "/".into() }] {
+        let late = super::size(&fixture.store, &fixture.root, &what, std::time::Duration::ZERO).unwrap();
+        assert_eq!(late, None, "what takes too long is not counted");
+    }
 }
 
 #[test]

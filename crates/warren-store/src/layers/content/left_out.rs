@@ -66,7 +66,9 @@ impl<'v> LeftOut<'v> {
     /// Tells whether a path is passed over.
     pub(super) fn has(&mut self, path: &Path, is_directory: bool) -> Result<bool, LayerError> {
         let name = path.strip_prefix(&self.below).unwrap_or(path);
-        let named = self.patterns.is_ignored(name, is_directory, |_| Ok::<_, Refused>(Vec::new()))?;
+        // No pattern is about the directory that it starts from.
+        let named = !name.as_os_str().is_empty()
+            && self.patterns.is_ignored(name, is_directory, |_| Ok::<_, Refused>(Vec::new()))?;
         match &mut self.rules {
             _ if named => Ok(true),
             None => Ok(false),

@@ -48,18 +48,22 @@ pub(super) fn merge(
         made: Vec::new(),
         path_bytes: 0,
     };
+    let below: PathBuf = order.below.components().collect();
+    let mut has_arrived = below.parent().is_none_or(|parent| parent == Path::new("/"));
     let mut lookup = Lookup::new(&ours);
     let rules = left_out::rules_of(store, root, order.theirs, order.leave_out)?;
-    let mut left_out = LeftOut::new(rules.as_ref(), Path::new("/"), order.leave_out)?;
-    Compare::open(store, root, order.base, order.theirs, Path::new("/"))?.each(
-        &mut |path, base, theirs| {
-            let is_directory = theirs.or(base).is_some_and(Node::is_directory);
-            if left_out.has(path, is_directory)? {
-                return Ok(true);
-            }
-            joining.path(path, base, lookup.find(path)?.as_ref(), theirs)
-        },
-    )?;
+    let mut left_out = LeftOut::new(rules.as_ref(), &below, order.leave_out)?;
+    Compare::open(store, root, order.base, order.theirs, &below)?.each(&mut |path, base, theirs| {
+        let is_directory = theirs.or(base).is_some_and(Node::is_directory);
+        if left_out.has(path, is_directory)? {
+            return Ok(true);
+        }
+        if !has_arrived && theirs.is_some() {
+            has_arrived = true;
+            joining.make_way(&below)?;
+        }
+        joining.path(path, base, lookup.find(path)?.as_ref(), theirs)
+    })?;
     let Joining { target, mut merge, .. } = joining;
     let settled = merge.conflicts.is_empty() || order.conflicts != Conflicts::Refuse;
     if let (Some(target), Some(layer)) = (target, into)
@@ -96,6 +100,24 @@ enum Settled {
 }
 
 impl Joining<'_> {
+    /// Takes the directories around a path that theirs made. They are no change that was asked for,
+    /// but without them nothing of it would have a place.
+    fn make_way(&mut self, below: &Path) -> Result<(), LayerError> {
+        let base = View::open(self.store, self.root, self.order.base)?;
+        let theirs = View::open(self.store, self.root, self.order.theirs)?;
+        let (mut base, mut ours, mut theirs) =
+            (Lookup::new(&base), Lookup::new(self.ours), Lookup::new(&theirs));
+        let mut around: Vec<&Path> = below.ancestors().skip(1).collect();
+        around.reverse();
+        for path in around {
+            let theirs = theirs.find(path)?.filter(Node::is_directory);
+            if base.find(path)?.is_none() && ours.find(path)?.is_none() {
+                self.take(path, None, theirs.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
     /// One path that theirs changed. Answers true: there is always more to look at.
     fn path(
         &mut self,
@@ -294,7 +316,9 @@ impl Joining<'_> {
 
 fn too_many() -> LayerError {
     let most = MOST_PATH_BYTES >> 20;
-    invalid(format!("more than {MOST_CHANGES} paths, or {most} MiB of them, differ: merge less at once"))
+    invalid(format!(
+        "more than {MOST_CHANGES} paths, or {most} MiB of them, differ: merge less at once, with `path`"
+    ))
 }
 
 fn kind(base: Option<&Node<'_>>, side: Option<&Node<'_>>) -> ChangeKind {

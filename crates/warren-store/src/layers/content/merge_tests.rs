@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 use warren_core::{
@@ -14,6 +15,7 @@ struct Sides {
     base: LayerId,
     ours: Stack,
     theirs: Stack,
+    below: PathBuf,
     leave_out: LeaveOut,
 }
 
@@ -23,13 +25,19 @@ impl Sides {
         let base = fixture.layer(base);
         let ours = stack(&[&fixture.layer(ours), &base]);
         let theirs = stack(&[&fixture.layer(theirs), &base]);
-        Self { fixture, base, ours, theirs, leave_out: LeaveOut::default() }
+        Self { fixture, base, ours, theirs, below: "/".into(), leave_out: LeaveOut::default() }
     }
 
     fn merge(&self, conflicts: Conflicts) -> (Merge, Option<Stack>) {
         let base = stack(&[&self.base]);
-        let leave_out = &self.leave_out;
-        let order = MergeOrder { base: &base, ours: &self.ours, theirs: &self.theirs, conflicts, leave_out };
+        let order = MergeOrder {
+            base: &base,
+            ours: &self.ours,
+            theirs: &self.theirs,
+            below: &self.below,
+            conflicts,
+            leave_out: &self.leave_out,
+        };
         let plan = self.fixture.store.merge(&self.fixture.root, &order, None).unwrap();
         assert!(!plan.made);
         let layer = self.fixture.new_layer();
@@ -72,6 +80,64 @@ fn what_is_left_out_is_not_merged() {
     let changed: Vec<_> = merge.changes.iter().map(|change| change.path.display().to_string()).collect();
     assert_eq!(changed, ["/p/a"]);
     assert_eq!(sides.differences(&sides.ours, &result.unwrap()), ["/p/a"]);
+}
+
+fn changed(merge: &Merge) -> Vec<String> {
+    merge.changes.iter().map(|change| change.path.display().to_string()).collect()
+}
+
+#[test]
+fn only_what_is_at_or_below_a_path_is_merged_and_in_conflict() {
+    let mut sides = Sides::new(
+        &[("p/q/a", file("1")), ("p/q/gone", file("1")), ("p/other", file("1")), ("p/qq", file("1"))],
+        &[("p/other", file("ours")), ("p/q/mine", file("1"))],
+        &[
+            ("p/q/a", file("2")),
+            ("p/q/gone", Thing::Whiteout),
+            ("p/q/out", file("2")),
+            ("p/q/deep/out", file("2")),
+            ("p/other", file("theirs")),
+            ("p/qq", file("2")),
+            ("new", file("2")),
+        ],
+    );
+    sides.below = "/p/q/".into();
+    sides.leave_out = LeaveOut { ignored: false, patterns: vec!["/out".to_owned()] };
+    let (merge, result) = sides.merge(Conflicts::Refuse);
+    assert_eq!(conflicts(&merge), [], "what is beside it is nobody's concern");
+    assert_eq!(changed(&merge), ["/p/q/a", "/p/q/deep", "/p/q/deep/out", "/p/q/gone"]);
+    assert_eq!(sides.differences(&sides.ours, &result.unwrap()), changed(&merge));
+    sides.below = "/p/other".into();
+    let (merge, result) = sides.merge(Conflicts::Refuse);
+    assert_eq!(conflicts(&merge).len(), 1);
+    assert!(result.is_none());
+    sides.below = "/p/none".into();
+    assert_eq!(sides.merge(Conflicts::Refuse).0, Merge::default());
+}
+
+#[test]
+fn the_directories_that_lead_to_a_path_come_with_it() {
+    let new = [("srv/new/deep/x", file("1")), ("srv/new/y", file("1"))];
+    let mut sides = Sides::new(&[("srv/a", file("1"))], &[], &new);
+    sides.below = "/srv/new/deep".into();
+    let (merge, result) = sides.merge(Conflicts::Refuse);
+    assert_eq!(conflicts(&merge), []);
+    assert_eq!(changed(&merge), ["/srv/new", "/srv/new/deep", "/srv/new/deep/x"]);
+    assert_eq!(sides.differences(&sides.ours, &result.unwrap()), changed(&merge));
+    sides.leave_out.patterns.push("*".to_owned());
+    let (merge, _) = sides.merge(Conflicts::Refuse);
+    assert_eq!(changed(&merge), ["/srv/new", "/srv/new/deep"], "what was asked for is a directory");
+    sides.below = "/srv/new/none".into();
+    assert_eq!(sides.merge(Conflicts::Refuse).0, Merge::default(), "they lead to nothing");
+}
+
+#[test]
+fn a_path_in_a_directory_that_ours_removed_is_a_conflict() {
+    let mut sides = Sides::new(&[("d/e/x", file("1"))], &[("d", Thing::Whiteout)], &[("d/e/x", file("2"))]);
+    sides.below = "/d/e".into();
+    let (merge, result) = sides.merge(Conflicts::Refuse);
+    assert_eq!(conflicts(&merge), [("/d/e/x".to_owned(), ChangeKind::Removed, ChangeKind::Changed)]);
+    assert!(result.is_none());
 }
 
 #[test]

@@ -55,7 +55,11 @@ fn an_entry_is_read_as_it_was_written(catalog: &dyn Catalog) {
         },
         Action::Turn,
         Action::Rollback { to: SnapshotId::from_random(bits(7)) },
-        Action::Promote { from: sample_sandbox(&ann(), 2).id, command: Some("make; make test".to_owned()) },
+        Action::Promote {
+            from: sample_sandbox(&ann(), 2).id,
+            path: Some("/srv".to_owned()),
+            command: Some("make; make test".to_owned()),
+        },
         Action::Terminal { command: "bash".to_owned(), process: Some(7) },
     ];
     for (action, number) in actions.into_iter().zip(1..) {

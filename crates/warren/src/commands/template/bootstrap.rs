@@ -1,16 +1,16 @@
 //! Runs the program that makes a root file system of packages, and reads what it makes.
 
-use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
+use super::telling::{News, Telling};
 use crate::error::CliError;
-use crate::ui;
+use crate::ui::{self, Progress};
 
 const PROGRAM: &str = "mmdebstrap";
-
-/// The number of lines that are kept of the program's complaints.
-const MOST_COMPLAINTS: usize = 12;
 
 /// Files of packages that nobody reads in a sandbox; licences stay.
 const LEFT_OUT: [&str; 4] =
@@ -54,14 +54,19 @@ impl Bootstrap {
 
     pub(super) fn begin(&self) -> Result<Made, CliError> {
         let mut command = Command::new(PROGRAM);
-        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (told, telling) = if Progress::is_seen() { terminal() } else { pipe() }.map_err(CliError::new)?;
+        command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(telling);
+        // What it says is read, and shown in our own way.
+        command.env("ANSI_COLORS_DISABLED", "1");
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => CliError::new(format!("there is no `{PROGRAM}` on this machine"))
                 .hint(format!("install it: apt install {PROGRAM}")),
             _ => CliError::new(error),
         })?;
         let archive = child.stdout.take();
-        let complaints = child.stderr.take().map(|stream| thread::spawn(|| follow(stream)));
+        // Its end of the stream closes with it, and not before we let go of ours.
+        drop(command);
+        let complaints = Some(thread::spawn(|| follow(told)));
         Ok(Made { child, archive, complaints })
     }
 }
@@ -110,25 +115,39 @@ impl Read for Made {
     }
 }
 
+/// A stream that a program tells how far it is on, and the program's end of it.
+type Stream = io::Result<(File, Stdio)>;
+
+fn pipe() -> Stream {
+    let (read, write) = io::pipe()?;
+    Ok((File::from(OwnedFd::from(read)), write.into()))
+}
+
+/// The program shows shares of its work only to a terminal.
+fn terminal() -> Stream {
+    use rustix::pty::OpenptFlags;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = rustix::pty::openpt(flags)?;
+    rustix::pty::unlockpt(&ours)?;
+    let theirs = rustix::pty::ioctl_tiocgptpeer(&ours, flags)?;
+    Ok((File::from(ours), theirs.into()))
+}
+
 /// Shows how far it is, and keeps the last complaints.
-fn follow(stream: ChildStderr) -> Vec<String> {
-    let terminal = io::stderr().is_terminal();
-    let mut complaints: Vec<String> = Vec::new();
-    for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
-        let line = String::from_utf8_lossy(&line);
-        match line.trim_end().strip_prefix("I: ") {
-            Some(step) if terminal => ui::status(step),
-            Some(step) => ui::say(step),
-            None if line.trim().is_empty() => {}
-            None => {
-                if complaints.len() == MOST_COMPLAINTS {
-                    complaints.remove(0);
-                }
-                complaints.push(line.trim_end().to_owned());
-            }
-        }
+fn follow(mut stream: File) -> Vec<String> {
+    let progress = Progress::new();
+    let mut show = |news: News<'_>| match news {
+        News::Step(step) if Progress::is_seen() => progress.step(None, step),
+        News::Step(step) => ui::say(step),
+        News::Share { step, percent } => progress.step(Some(percent), step),
+    };
+    let mut telling = Telling::default();
+    let mut buffer = [0; 4096];
+    // A terminal whose other end is closed fails, and a pipe ends.
+    while let Ok(count @ 1..) = stream.read(&mut buffer) {
+        telling.take(buffer.get(..count).unwrap_or_default(), &mut show);
     }
-    complaints
+    telling.end()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 use warren_e2e::{TestEnv, TestServer};
 
-use super::support::{create, fork};
+use super::support::{create, fork, log};
 
 #[test]
 fn changes_of_both_sides_are_joined() {
@@ -33,6 +33,43 @@ fn changes_of_both_sides_are_joined() {
     assert_eq!(server.shell(&copy, "sed -n '3p;27p' text; test -e mine || echo none"), "three\n27\nnone");
     server.warren(["undo", &id]).ok();
     assert_eq!(server.shell(&id, "sed -n '3p;27p' text"), "3\ntwenty-seven");
+    server.finish();
+}
+
+#[test]
+fn a_directory_is_merged_by_itself() {
+    let env = TestEnv::new();
+    let server = TestServer::start(&env);
+    let id = create(&server, &[]);
+    server.shell(&id, "mkdir app; echo base > both; echo base > app/code; echo base > app/gone");
+    let copy = fork(&server, &id);
+    server.shell(
+        &copy,
+        "cd app; echo fork > ../both; echo fork > code; rm gone; mkdir -p out sub/out; touch out/x sub/out/y; \
+         mkdir -p /srv/new/deep; echo x > /srv/new/deep/file; echo x > /srv/new/beside",
+    );
+    server.shell(&id, "echo here > both");
+    server.warren(["promote", &copy]).ended(1).says("! /home/user/both");
+    let part = ["promote", &copy, "--path", "/home/user/app", "--exclude", "/out"];
+    let told = server.warren(part).ok().text();
+    assert!(told.contains("/home/user/app/code") && !told.contains("both"), "{told}");
+    server.warren(part.into_iter().chain(["--apply"])).ok();
+    let look = "cat both app/code; ls app app/sub/out";
+    assert_eq!(server.shell(&id, look), "here\nfork\napp:\ncode\nsub\n\napp/sub/out:\ny");
+    let log = log(&server, &id);
+    let entry = log.iter().find(|entry| entry["action"] == "promote").expect("it is written down");
+    assert_eq!(entry["path"], "/home/user/app");
+    server.warren(["promote", &copy, "--path", "/srv/new/deep", "--apply"]).ok();
+    assert_eq!(server.shell(&id, "cd /srv/new && find . | sort"), ".\n./deep\n./deep/file");
+    server.warren(["undo", &id, "-n", "2"]).ok();
+    assert_eq!(server.shell(&id, "cat both app/code app/gone; ls /srv"), "here\nbase\nbase");
+    server.warren(["promote", &copy, "--path", "/none"]).ok().says("there is nothing of /none");
+    server.warren(["promote", &copy, "--path", "app"]).ended(2).says("begins with a slash");
+    let line = "echo tried > app/code; echo tried > both";
+    server.warren(["try", &id, "--path", "/home/user/app", "--", "sh", "-c", line]).ok();
+    assert_eq!(server.shell(&id, "cat both app/code"), "here\ntried");
+    let elsewhere = ["try", &id, "--path", "/home/user/app", "--", "touch", "elsewhere"];
+    server.warren(elsewhere).ok().says("it changed nothing in /home/user/app");
     server.finish();
 }
 

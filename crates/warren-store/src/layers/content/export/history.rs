@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::Path;
+use std::time::Instant;
 
 use sha2::{Digest as _, Sha256};
 use warren_core::{LayerError, LayerId, SnapshotRecord, TemplateName};
@@ -48,6 +49,40 @@ pub(super) fn export(
     let text = serde_json::to_vec(&Checksums { sha256: sums }).map_err(|error| writing(error.into()))?;
     document(to, CHECKSUMS, &text)?;
     TarWriter::new(to).end().map_err(writing)
+}
+
+/// The length of what [`export`] writes, if it is counted by then.
+pub(super) fn size(
+    store: &LayerDirectory,
+    template: &TemplateName,
+    snapshots: &[SnapshotRecord],
+    until: Instant,
+) -> Result<Option<u64>, LayerError> {
+    let (manifest, layers) = describe(store, template, snapshots)?;
+    let text = serde_json::to_vec(&manifest).map_err(|error| writing(error.into()))?;
+    // All checksums are equally long.
+    let any = Digest::of(&text);
+    let mut sums = BTreeMap::from([(MANIFEST.to_owned(), any.clone())]);
+    let mut members = vec![(MANIFEST.to_owned(), text.len() as u64)];
+    for layer in &layers {
+        let mut counting = TreeArchive::new(TarWriter::counting_until(until));
+        let counted = write_layer(store, layer, &mut counting);
+        if counting.tar.is_late() {
+            return Ok(None);
+        }
+        counted?;
+        members.push((member(layer), counting.tar.written()));
+        sums.insert(member(layer), any.clone());
+    }
+    let text = serde_json::to_vec(&Checksums { sha256: sums }).map_err(|error| writing(error.into()))?;
+    members.push((CHECKSUMS.to_owned(), text.len() as u64));
+    let mut whole = TarWriter::counting();
+    for (name, size) in members {
+        whole.entry(&Entry { size, ..Entry::new(Kind::File, name.as_bytes()) }).map_err(writing)?;
+        whole.skip(size).map_err(writing)?;
+    }
+    whole.end().map_err(writing)?;
+    Ok(Some(whole.written()))
 }
 
 fn document(to: &mut dyn Write, name: &str, text: &[u8]) -> Result<(), LayerError> {

@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 use warren_core::{LayerError, LayerErrorKind, RootTree, Stack};
 
@@ -22,8 +23,30 @@ pub(super) fn export(
     below: &Path,
     to: &mut dyn Write,
 ) -> Result<(), LayerError> {
+    write(store, root, stack, below, &mut TreeArchive::new(TarWriter::new(to)))
+}
+
+/// The length of what [`export`] writes, if it is counted by then.
+pub(super) fn size(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    stack: &Stack,
+    below: &Path,
+    until: Instant,
+) -> Result<Option<u64>, LayerError> {
+    let mut archive = TreeArchive::new(TarWriter::counting_until(until));
+    let counted = write(store, root, stack, below, &mut archive);
+    if archive.tar.is_late() { Ok(None) } else { counted.map(|()| Some(archive.tar.written())) }
+}
+
+fn write(
+    store: &LayerDirectory,
+    root: &[RootTree],
+    stack: &Stack,
+    below: &Path,
+    archive: &mut TreeArchive<'_>,
+) -> Result<(), LayerError> {
     let view = View::open(store, root, stack)?;
-    let mut archive = TreeArchive::new(TarWriter::new(to));
     let directory = view.directory(below)?;
     if directory.is_empty() {
         let mut lookup = Lookup::new(&view);

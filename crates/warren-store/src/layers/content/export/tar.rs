@@ -1,4 +1,5 @@
 use std::io::{self, Read, Write};
+use std::time::Instant;
 
 use crate::layers::content::view::Xattr;
 
@@ -56,15 +57,27 @@ pub(super) struct TarWriter<'w> {
     out: Option<&'w mut dyn Write>,
     written: u64,
     buffer: Vec<u8>,
+    /// When counting is given up.
+    until: Option<Instant>,
 }
 
 impl<'w> TarWriter<'w> {
     pub(super) fn new(out: &'w mut dyn Write) -> Self {
-        Self { out: Some(out), written: 0, buffer: vec![0; BUFFER] }
+        Self { out: Some(out), written: 0, buffer: vec![0; BUFFER], until: None }
     }
 
     pub(super) fn counting() -> Self {
-        Self { out: None, written: 0, buffer: Vec::new() }
+        Self { out: None, written: 0, buffer: Vec::new(), until: None }
+    }
+
+    /// Counts until then. After that every entry is an error.
+    pub(super) fn counting_until(until: Instant) -> Self {
+        Self { until: Some(until), ..Self::counting() }
+    }
+
+    /// Tells whether time is up.
+    pub(super) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
     }
 
     pub(super) fn written(&self) -> u64 {
@@ -76,6 +89,9 @@ impl<'w> TarWriter<'w> {
     }
 
     pub(super) fn entry(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.is_late() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         let records = records(entry);
         if !records.is_empty() {
             let extended =
