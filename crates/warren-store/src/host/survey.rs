@@ -194,8 +194,7 @@ fn unnamed_python(root: BorrowedFd<'_>) -> Option<&'static str> {
     ["/usr/local/bin/python3", "/usr/bin/python3"].into_iter().find(has).filter(|_| !named)
 }
 
-/// Names the time since the kernel started. Read once by each process: a second answer could only be
-/// another one if somebody put it there.
+/// Names the time since the kernel started. Read once by each process, for which it never changes.
 pub(crate) fn boot() -> io::Result<String> {
     fs::read_to_string(BOOT_ID)
 }
