@@ -2,6 +2,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use crate::host::{self, Given};
 use crate::import::{self, ImportError, ImportRequest, Imported};
@@ -23,7 +24,7 @@ pub struct TemplateStore {
     given: Given,
     hider: host::Hider,
     /// Names the time since the kernel started. What an earlier boot left may be torn.
-    boot: String,
+    boot: OnceLock<String>,
 }
 
 /// Where a template that stands on another has what it changes, as a layer has it.
@@ -45,8 +46,6 @@ pub enum OpenError {
     Make { path: PathBuf, source: io::Error },
     #[error("reclaim what interrupted imports left")]
     Sweep(#[source] StagingError),
-    #[error("read the kernel's name of this boot: is `/proc` mounted?")]
-    Boot(#[source] io::Error),
 }
 
 /// A template could not be removed.
@@ -79,7 +78,7 @@ impl TemplateStore {
             machine: machine.to_owned(),
             given: Given::new(data, machine),
             hider: host::Hider::new(),
-            boot: host::boot().map_err(OpenError::Boot)?,
+            boot: OnceLock::new(),
         };
         let directories = [store.templates.as_path(), &store.host, store.given.layers()];
         for path in directories {
@@ -88,7 +87,18 @@ impl TemplateStore {
         for path in directories {
             staging::sweep(path).map_err(OpenError::Sweep)?;
         }
+        // Without `/proc` there is no built-in template, and others can be imported all the same.
+        drop(store.boot());
         Ok(store)
+    }
+
+    /// The boot that this process began in.
+    fn boot(&self) -> Result<&str, host::HostError> {
+        if let Some(known) = self.boot.get() {
+            return Ok(known);
+        }
+        let read = host::boot()?;
+        Ok(self.boot.get_or_init(|| read))
     }
 
     /// Every imported template.
@@ -158,7 +168,8 @@ impl TemplateStore {
     fn given_to(&self, mut template: Template) -> Result<Template, ReadError> {
         for tree in template.trees.iter_mut().filter(|tree| tree.at == Path::new("/")) {
             let Some(root) = tree.lowers.first() else { continue };
-            let layer = self.given.layer(root, &self.boot).map_err(|error| ReadError::Host(error.into()))?;
+            let layer = self.boot().and_then(|boot| self.given.layer(root, boot));
+            let layer = layer.map_err(|error| ReadError::Host(error.into()))?;
             if let Some(layer) = layer {
                 tree.lowers.insert(0, layer);
             }
@@ -169,7 +180,7 @@ impl TemplateStore {
     /// The built-in template. Its skeleton is made when the machine changed since the last call;
     /// otherwise this costs a few dozen `stat` calls.
     pub fn host(&self) -> Result<Template, host::HostError> {
-        host::prepare(&self.host, &self.machine, &self.given, &self.hider, &self.boot)
+        host::prepare(&self.host, &self.machine, &self.given, &self.hider, self.boot()?)
     }
 
     /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for

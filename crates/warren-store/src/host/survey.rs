@@ -1,6 +1,5 @@
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -195,8 +194,8 @@ fn unnamed_python(root: BorrowedFd<'_>) -> Option<&'static str> {
 }
 
 /// Names the time since the kernel started. Read once by each process, for which it never changes.
-pub(crate) fn boot() -> io::Result<String> {
-    fs::read_to_string(BOOT_ID)
+pub(crate) fn boot() -> Result<String, HostError> {
+    fs::read_to_string(BOOT_ID).map_err(|source| HostError::Survey { path: BOOT_ID.into(), source })
 }
 
 pub(super) fn add_stat(hash: &mut Sha256, name: &str, stat: &Stat) {
