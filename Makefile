@@ -45,7 +45,7 @@ test: ## Install what the tests need (as root), then run all of them
 	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" "scripts/test-clients $(TARGET_DIR)/debug/warren" \
 		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
 		"scripts/test-compat $(TARGET_DIR)/debug/warren" "scripts/test-docs $(TARGET_DIR)/debug/warren" \
-		"scripts/test-package $(TARGET_DIR)/debug/warren" scripts/fuzz
+		"scripts/test-package $(TARGET_DIR)/debug/warren" "scripts/fuzz 30"
 
 check: ## Formatting, lints, documentation and the rules of the house
 	$(CARGO) fmt --all --check
