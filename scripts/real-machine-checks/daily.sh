@@ -19,6 +19,11 @@ says ' web ' "it is listed by its name" warren ls
 is "$(theirs ls -q)" "each owner sees only their own" theirs ls -q --all
 check "a fork has one too" warren fork web --name copy
 check "it gets another" warren rename copy other
+run_in other 'mkdir -p a b; echo 1 >a/file; echo 1 >b/file'
+check "a part of it is merged" warren promote other --path /home/user/a --apply --force
+is a/file "and the rest is not" run_in web 'ls -d a/file b/file 2>/dev/null'
+check "undo takes it back, beside the server" warren undo web
+check "the web server is started again" warren exec -d web python3 -m http.server 8000
 complete_in_bash() {
     eval "$(warren completions bash)"
     COMP_LINE=$1 COMP_POINT=${#1} COMP_CWORD=2
