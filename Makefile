@@ -61,7 +61,7 @@ check: ## Formatting, lints, documentation and the rules of the house
 audit: ## Known faults of what we build upon (fetches the advisory database)
 	$(CARGO) deny --log-level warn check advisories
 
-bench: ## Measure this machine, side by side with what else is installed (needs root)
+bench: ## Measure this machine, fail if a target was missed (needs root, most of an hour)
 	$(CARGO) build --release --locked --package warren --package warren-bench
 	$(TARGET_DIR)/release/warren-bench
 

@@ -28,11 +28,13 @@ mod targets;
 mod throughput;
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
 
 use crate::plan::{Case, Plan, Sizes, Subject};
+use crate::report::{Skipped, Verdict};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +46,8 @@ Examples:
 ///
 /// All take turns in one run on the same root file system, since only ratios taken side by side
 /// mean something on a machine that does other things too. Those that are not installed are left
-/// out. A full run takes several minutes.
+/// out. Targets come first; the end is a failure if one was certainly missed. A full run takes most
+/// of an hour.
 #[derive(Debug, Parser)]
 #[command(name = "warren-bench", version, after_long_help = EXAMPLES)]
 struct Bench {
@@ -57,7 +60,7 @@ struct Bench {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Few rounds and 100 sandboxes alive instead of 1000, within a minute
+    /// Few rounds and 100 sandboxes alive instead of 1000, within some minutes
     #[arg(long)]
     quick: bool,
     /// Measure only this (may be repeated)
@@ -71,10 +74,11 @@ struct Bench {
     annex: bool,
 }
 
-fn main() -> anyhow::Result<()> {
+/// Fails if a target was missed, so that the run can guard what was reached.
+fn main() -> anyhow::Result<ExitCode> {
     let bench = Bench::parse();
     if bench.annex {
-        return annex::serve();
+        return annex::serve().map(|()| ExitCode::SUCCESS);
     }
     let (json, plan) = (bench.json, bench.plan()?);
     let report = suite::measure(&plan)?;
@@ -83,7 +87,18 @@ fn main() -> anyhow::Result<()> {
     } else {
         table::print(&report);
     }
-    Ok(())
+    for verdict in targets::missed(&report.targets) {
+        screen::complain(&format!("missed: {}", verdict.target));
+    }
+    for failed in &report.failed {
+        screen::complain(&format!("failed: {}: {}", failed.subject, failed.reason));
+    }
+    Ok(exit_code(&report.targets, &report.failed).into())
+}
+
+/// Something that was missed or broke off is a failure; something uncertain is not.
+fn exit_code(verdicts: &[Verdict], failed: &[Skipped]) -> u8 {
+    (!failed.is_empty() || targets::missed(verdicts).next().is_some()).into()
 }
 
 impl Bench {
@@ -107,8 +122,35 @@ impl Bench {
 mod tests {
     use clap::CommandFactory as _;
 
+    use crate::report::{Bound, Part, Skipped, Verdict};
+
     #[test]
     fn the_command_line_is_sound() {
         super::Bench::command().debug_assert();
+    }
+
+    #[test]
+    fn the_end_is_a_failure_if_a_target_was_certainly_missed_or_a_case_broke_off() {
+        let verdict = |must_met| Verdict {
+            part: Part::Speed,
+            target: "faster".to_owned(),
+            command: "--only run_true",
+            unit: "x",
+            measured: 1.0,
+            uncertain: 0.0,
+            bound: Bound::AtMost,
+            must: 1.0,
+            aim: Some(0.5),
+            must_met,
+            aim_met: Some(false),
+        };
+        let code = |verdicts: &[Option<bool>]| {
+            super::exit_code(&verdicts.iter().map(|met| verdict(*met)).collect::<Vec<_>>(), &[])
+        };
+        assert_eq!(code(&[]), 0);
+        assert_eq!(code(&[Some(true), None]), 0);
+        assert_eq!(code(&[Some(true), Some(false), None]), 1);
+        let broken = Skipped { subject: "rollback".to_owned(), reason: "no answer".to_owned() };
+        assert_eq!(super::exit_code(&[verdict(Some(true))], &[broken]), 1);
     }
 }

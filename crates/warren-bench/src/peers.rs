@@ -75,6 +75,7 @@ impl Peer {
             Subject::Warren => return Err(PeerError::NotInstalled),
             Subject::Host => own::host(),
             Subject::WarrenCli => own::command_line(live),
+            Subject::WarrenCliNet => own::command_line_with_network(live),
             Subject::Bwrap => bubblewrap::peer(ground, &installed("bwrap")?),
             Subject::Crun => runtime::crun(ground, &installed("crun")?, layout)?,
             Subject::Runc => runtime::runc(ground, &installed("runc")?)?,

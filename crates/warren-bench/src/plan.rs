@@ -10,7 +10,7 @@ pub(crate) const PREPARED: &str = "warren_prepared";
 pub(crate) const MOST_WORKERS: usize = 8;
 pub(crate) const WORKERS: [usize; 4] = [1, 2, 4, MOST_WORKERS];
 
-/// A thing to measure. Those from `HttpCreate` on need a server.
+/// A thing to measure. Those from `FirstCreate` on need a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Case {
@@ -27,8 +27,12 @@ pub(crate) enum Case {
     /// The last of 1000 creates, all alive, against the first
     #[value(name = "create_at_1000")]
     CreateAt1000,
-    /// Over HTTP: create a sandbox and wait for its first command
+    /// The first create in a fresh data directory against later ones, over HTTP and by `warren run`
+    FirstCreate,
+    /// Over HTTP: create a sandbox and wait for its first command, beside the engine
     HttpCreate,
+    /// The same from a warm pool
+    HttpClaim,
     /// The same a hundred times at once
     HttpBurst,
     /// Over HTTP: run true in a sandbox that is there
@@ -41,6 +45,8 @@ pub(crate) enum Case {
     HttpRestart,
     /// A gigabyte up and down
     HttpFiles,
+    /// Over HTTP: a snapshot of an idle sandbox that wrote a little, beside the engine's create
+    SnapshotIdle,
     /// Over HTTP: a snapshot of an idle sandbox that wrote 10 MB to 1 GB, beside `cp -a`, `docker
     /// commit` and btrfs
     Snapshot,
@@ -52,6 +58,10 @@ pub(crate) enum Case {
     Depth,
     /// `warren bisect` over 64 commands
     Bisect,
+    /// `pip install`, `npm ci` and `git clone` without a network, inside and outside
+    Installs,
+    /// Over HTTP: the cost of more sandboxes alive, and of a longer history
+    Growth,
     /// Over HTTP: create with a network and without one
     NetworkCreate,
     /// Over HTTP: the last of 1000 sandboxes with a network, all alive, against the first
@@ -75,8 +85,10 @@ pub(crate) enum Case {
 pub(crate) enum Subject {
     /// The engine, in this process
     Warren,
-    /// `warren run` and `warren exec`
+    /// `warren run --net none` and `warren exec`
     WarrenCli,
+    /// `warren run` with the network it has by default
+    WarrenCliNet,
     /// No sandbox at all
     Host,
     Bwrap,
@@ -91,6 +103,7 @@ impl Subject {
         match self {
             Self::Warren => "warren",
             Self::WarrenCli => "warren_cli",
+            Self::WarrenCliNet => "warren_cli_net",
             Self::Host => "host",
             Self::Bwrap => "bwrap",
             Self::Crun => "crun",
@@ -120,12 +133,39 @@ pub(crate) struct Sizes {
     pub(crate) windows: usize,
     pub(crate) window: Duration,
     pub(crate) crowds: &'static [usize],
+    /// Rounds of what takes some seconds each.
+    pub(crate) long_rounds: usize,
+    /// Sandboxes alive at once while growth is measured.
+    pub(crate) alive: &'static [usize],
+    /// Entries of a sandbox's history.
+    pub(crate) history: &'static [usize],
 }
 
 impl Sizes {
-    pub(crate) const FULL: Self =
-        Self { rounds: 200, warm_ups: 5, windows: 3, window: Duration::from_secs(2), crowds: &[100, 1000] };
-    /// For a look within a minute.
-    pub(crate) const QUICK: Self =
-        Self { rounds: 20, warm_ups: 2, windows: 1, window: Duration::from_millis(600), crowds: &[100] };
+    pub(crate) const FULL: Self = Self {
+        rounds: 200,
+        warm_ups: 5,
+        windows: 4,
+        window: Duration::from_secs(2),
+        crowds: &[100, 1000],
+        long_rounds: 9,
+        alive: &[1, 10, 100, 500],
+        history: &[1, 100, 1000, 5000],
+    };
+    /// This is but a look.
+    pub(crate) fn quick(&self) -> bool {
+        self.rounds < Self::FULL.rounds
+    }
+
+    /// For a look within some minutes.
+    pub(crate) const QUICK: Self = Self {
+        rounds: 20,
+        warm_ups: 2,
+        windows: 3,
+        window: Duration::from_millis(400),
+        crowds: &[100],
+        long_rounds: 3,
+        alive: &[1, 10, 100],
+        history: &[1, 100, 1000],
+    };
 }

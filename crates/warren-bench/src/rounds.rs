@@ -50,7 +50,8 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Lets all take turns, in another order each round, so that disturbances meet all alike.
+/// Lets all take turns, in another order each round, so that disturbances meet all alike. Slow ones
+/// sit out most rounds.
 pub(crate) fn race(
     session: &mut Session<'_>,
     case: &str,
@@ -62,10 +63,34 @@ pub(crate) fn race(
         let slow = warm.iter().map(|lap| lap.time).min().is_some_and(|time| time > SLOW);
         contender.every = if slow { (session.plan.sizes.rounds / 50).max(4) } else { 1 };
     }
+    run(session, case, session.plan.sizes.rounds, field)
+}
+
+/// The same for a given number of rounds, in which all take part.
+pub(crate) fn race_for(
+    session: &mut Session<'_>,
+    case: &str,
+    rounds: usize,
+    mut field: Vec<Contender<'_>>,
+) -> anyhow::Result<()> {
+    for contender in &mut field {
+        session.progress(&format!("{case}: warming up"));
+        contender.turn();
+        session.go_on()?;
+    }
+    run(session, case, rounds, field)
+}
+
+fn run(
+    session: &mut Session<'_>,
+    case: &str,
+    rounds: usize,
+    mut field: Vec<Contender<'_>>,
+) -> anyhow::Result<()> {
     let mut order: Vec<usize> = (0..field.len()).collect();
     let mut dice = Dice::default();
-    for round in 0..session.plan.sizes.rounds {
-        session.progress(&format!("{case}: round {} of {}", round + 1, session.plan.sizes.rounds));
+    for round in 0..rounds {
+        session.progress(&format!("{case}: round {} of {rounds}", round + 1));
         dice.shuffle(&mut order);
         for &index in &order {
             if round % field[index].every == 0 {
@@ -76,7 +101,7 @@ pub(crate) fn race(
     }
     for contender in field {
         if let Some(reason) = &contender.failed {
-            session.skip(contender.name, format!("{case}: {reason}"));
+            session.fail(contender.name, format!("{case}: {reason}"));
             continue;
         }
         session.enter_times(case, contender.name, &contender.times);

@@ -7,6 +7,11 @@ pub(crate) fn print(text: &str) {
     drop(writeln!(io::stdout(), "{text}"));
 }
 
+/// A line on standard error.
+pub(crate) fn complain(text: &str) {
+    drop(writeln!(io::stderr(), "{text}"));
+}
+
 /// A line on standard error that the next one replaces.
 pub(crate) fn status(text: &str) {
     let mut stderr = io::stderr();

@@ -1,16 +1,21 @@
 //! The server as its clients see it: everything with a key, over HTTP, with the catalog behind it.
 
+mod burst;
+mod claim;
 mod crowd;
 mod docker;
 mod e2b;
 mod files;
+mod first;
+mod growth;
+mod installs;
 mod network;
 mod ports;
 mod restart;
 mod server;
 mod travel;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::ValueEnum as _;
 use warren_wire::api::{Command, CreateSandbox, Exec};
@@ -18,88 +23,142 @@ use warren_wire::client::Client;
 
 use self::docker::Docker;
 use self::server::Server;
-use crate::errand::{Work, joined};
+use crate::errand::Work;
+use crate::peers::TRUE;
 use crate::plan::{Case, MOST_WORKERS, Subject};
 use crate::rounds::{Contender, race};
 use crate::session::Session;
-use crate::statistics::{Lap, Samples};
+use crate::statistics::Lap;
 
 /// The subject of most cases.
 const OWN: &str = "warren";
 
-/// The number of sandboxes that are asked for at once.
-const BURST: usize = 100;
+/// The engine in this process, beside the server.
+const ENGINE: &str = "engine";
+
+const WITH_OWN_SERVER: [Case; 4] = [Case::FirstCreate, Case::HttpClaim, Case::Growth, Case::Installs];
 
 pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
-    if !session.takes(Subject::Warren)
-        || !Case::value_variants().iter().any(|case| *case >= Case::HttpCreate && session.wants(*case))
-    {
+    if !session.takes(Subject::Warren) {
         return Ok(());
     }
-    session.progress("starting a server");
-    let server = Server::start(&session.plan.warren, &session.ground.file("service"))?;
-    let docker = docker_engine(session);
-    let measured = all(session, server, docker.as_ref());
+    if session.wants(Case::FirstCreate) {
+        let measured = first::measure(session);
+        session.attempt("first_create", measured)?;
+    }
+    if session.wants(Case::HttpClaim) {
+        let measured = claim::measure(session);
+        session.attempt("http_claim", measured)?;
+    }
+    if session.wants(Case::Growth) {
+        let measured = growth::measure(session);
+        session.attempt("growth", measured)?;
+    }
+    let shared = |case: &Case| *case >= Case::FirstCreate && !WITH_OWN_SERVER.contains(case);
+    if Case::value_variants().iter().any(|case| shared(case) && session.wants(*case)) {
+        session.progress("starting a server");
+        let server = Server::start(&session.plan.warren, &session.ground.file("service"), &[])?;
+        let docker = docker_engine(session);
+        all(session, server, docker.as_ref())?;
+    }
+    // Last, since making files is slow on some disks for minutes after so many were removed.
+    if session.wants(Case::Installs) {
+        let measured = installs::measure(session);
+        session.attempt("installs", measured)?;
+    }
     session.progress("");
-    measured
+    Ok(())
 }
 
 fn all(session: &mut Session<'_>, server: Server, docker: Option<&Docker>) -> anyhow::Result<()> {
     let client = server.client()?;
     if session.wants(Case::HttpCreate) {
-        first_commands(session, &client, docker)?;
+        let measured = first_commands(session, &server, &client, docker);
+        session.attempt("http_create", measured)?;
     }
     if session.wants(Case::HttpBurst) {
-        bursts(session, &client)?;
+        let measured = burst::measure(session, &server, &client);
+        session.attempt("http_burst", measured)?;
     }
     if session.wants(Case::HttpExec) {
-        execs(session, &client, docker)?;
+        let measured = execs(session, &client, docker);
+        session.attempt("http_exec", measured)?;
     }
     if session.wants(Case::HttpCreatesPerSecond) {
-        per_second(session, &client)?;
+        let measured = per_second(session, &client);
+        session.attempt("http_creates_per_second", measured)?;
     }
     if session.wants(Case::HttpFiles) {
-        files::measure(session, &server, &client)?;
+        let measured = files::measure(session, &server, &client);
+        session.attempt("http_files", measured)?;
     }
     travel::measure(session, &server, &client)?;
-    network::measure(session, &client)?;
-    ports::measure(session, &server, &client)?;
-    e2b::measure(session, &server)?;
+    let measured = network::measure(session, &client);
+    session.attempt("network", measured)?;
+    let measured = ports::measure(session, &server, &client);
+    session.attempt("ports", measured)?;
+    let measured = e2b::measure(session, &server);
+    session.attempt("e2b", measured)?;
     if session.wants(Case::HttpIdle) {
-        crowd::measure(session, &server, &client)?;
+        let measured = crowd::measure(session, &server, &client);
+        session.attempt("http_idle", measured)?;
     }
     if session.wants(Case::HttpRestart) {
-        return restart::measure(session, server);
+        let measured = restart::measure(session, server);
+        session.attempt("http_restart", measured)?;
     }
     Ok(())
 }
 
 /// Creates a sandbox and waits for the first command's end; its removal is not counted.
-fn first_commands(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
-    let own = Contender::new(OWN, || {
-        let begun = Instant::now();
-        let id = create_plain(client)?;
-        run_true(client, &id)?;
-        let time = begun.elapsed();
-        client.delete_sandbox(&id)?;
-        Ok(Lap::of(time))
-    });
-    let mut field = vec![own];
+fn first_commands(
+    session: &mut Session<'_>,
+    server: &Server,
+    client: &Client,
+    docker: Option<&Docker>,
+) -> anyhow::Result<()> {
+    let mut field = yardsticks(session);
+    field.push(Contender::new(OWN, || create_lap(server, client)));
     if let Some(docker) = docker {
         field.push(Contender::new("docker_api", || docker.first_command()));
     }
     race(session, "http_create_to_first_command", field)
 }
 
-fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
+/// The engine's create, run, destroy and bubblewrap's, which others are compared with.
+fn yardsticks<'a>(session: &Session<'a>) -> Vec<Contender<'a>> {
+    let engine = session.engine;
+    let engine = Contender::new(ENGINE, move || Ok(Lap::of(engine.cold_run(&TRUE)?.time)));
+    let bubblewrap = session
+        .peer(Subject::Bwrap)
+        .map(|peer| Contender::new(Subject::Bwrap.name(), move || Ok(Lap::of(peer.time(&peer.run_true)?))));
+    [engine].into_iter().chain(bubblewrap).collect()
+}
+
+fn create_lap(server: &Server, client: &Client) -> anyhow::Result<Lap> {
+    let begun = Instant::now();
     let id = create_plain(client)?;
+    run_true(client, &id)?;
+    let time = begun.elapsed();
+    client.delete_sandbox(&id)?;
+    server.settle();
+    Ok(Lap::of(time))
+}
+
+fn exec_lap(client: &Client, id: &str) -> anyhow::Result<Lap> {
+    let begun = Instant::now();
+    run_true(client, id)?;
+    Ok(Lap::of(begun.elapsed()))
+}
+
+fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) -> anyhow::Result<()> {
+    let (id, engine) = (create_plain(client)?, session.engine);
+    let beside = engine.create()?;
     let live = docker.and_then(|docker| Some((docker, docker.create().ok()?)));
-    let own = Contender::new(OWN, || {
-        let begun = Instant::now();
-        run_true(client, &id)?;
-        Ok(Lap::of(begun.elapsed()))
-    });
-    let mut field = vec![own];
+    let mut field = vec![
+        Contender::new(OWN, || exec_lap(client, &id)),
+        Contender::new(ENGINE, || engine.exec_in(&beside, &TRUE)),
+    ];
     if let Some((docker, container)) = &live {
         field.push(Contender::new("docker_api", move || {
             let begun = Instant::now();
@@ -111,40 +170,9 @@ fn execs(session: &mut Session<'_>, client: &Client, docker: Option<&Docker>) ->
     if let Some((docker, container)) = &live {
         docker.remove(container)?;
     }
+    engine.destroy(&beside)?;
     client.delete_sandbox(&id)?;
     raced
-}
-
-/// Makes many at once, each over a connection of its own, until the last has run its first command.
-fn bursts(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
-    let mut samples = Samples::default();
-    for round in 0..=session.plan.sizes.windows {
-        session.progress(&format!("http_burst_{BURST}: round {round} of {}", session.plan.sizes.windows));
-        let (time, ids) = burst(client)?;
-        remove(client, &ids)?;
-        // The first one warms up.
-        if round > 0 {
-            samples.push(time);
-        }
-        session.go_on()?;
-    }
-    session.enter_times(&format!("http_burst_{BURST}"), OWN, &samples);
-    Ok(())
-}
-
-fn burst(client: &Client) -> anyhow::Result<(Duration, Vec<String>)> {
-    let begun = Instant::now();
-    let made = std::thread::scope(|scope| {
-        let one = || {
-            let client = Client::new(client.base(), client.key())?;
-            let id = create_plain(&client)?;
-            run_true(&client, &id).map(|()| id)
-        };
-        let threads: Vec<_> = (0..BURST).map(|_| scope.spawn(one)).collect();
-        threads.into_iter().map(joined).collect::<anyhow::Result<Vec<String>>>()
-    });
-    let time = begun.elapsed();
-    made.map(|ids| (time, ids))
 }
 
 fn per_second(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
@@ -160,7 +188,7 @@ fn per_second(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> 
             Ok(())
         }
     })?;
-    session.enter_rate(&case, OWN, &tally);
+    session.enter_rate(&case, OWN, &[tally]);
     Ok(())
 }
 

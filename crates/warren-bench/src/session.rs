@@ -17,7 +17,7 @@ pub(crate) struct Session<'a> {
     pub(crate) ground: &'a Ground,
     pub(crate) engine: &'a Engine,
     pub(crate) prepared: &'a Engine,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) peers: Vec<Arc<Peer>>,
     pub(crate) report: Report,
     pub(crate) stop: Arc<AtomicBool>,
     /// Progress is shown.
@@ -31,6 +31,11 @@ impl Session<'_> {
 
     pub(crate) fn takes(&self, subject: Subject) -> bool {
         self.plan.subjects.is_empty() || self.plan.subjects.contains(&subject)
+    }
+
+    /// A subject that is ready.
+    pub(crate) fn peer(&self, subject: Subject) -> Option<Arc<Peer>> {
+        self.peers.iter().find(|peer| peer.subject == subject).cloned()
     }
 
     pub(crate) fn progress(&self, text: &str) {
@@ -52,9 +57,24 @@ impl Session<'_> {
         self.enter(case, subject, samples.len(), Figures::times(samples));
     }
 
-    pub(crate) fn enter_rate(&mut self, case: &str, subject: &str, tally: &Tally) {
-        let n = usize::try_from(tally.count).unwrap_or(usize::MAX);
-        self.enter(case, subject, n, Figures::Rate { per_second: tally.per_second() });
+    pub(crate) fn enter_rate(&mut self, case: &str, subject: &str, windows: &[Tally]) {
+        let count: u64 = windows.iter().map(|window| window.count).sum();
+        let n = usize::try_from(count).unwrap_or(usize::MAX);
+        self.enter(case, subject, n, Figures::rate(windows));
+    }
+
+    /// Notes the failure of a case and goes on with the next, unless the user has asked to stop.
+    pub(crate) fn attempt(&mut self, case: &str, measured: anyhow::Result<()>) -> anyhow::Result<()> {
+        if let Err(error) = measured {
+            self.go_on()?;
+            self.fail(case, format!("{error:#}"));
+        }
+        Ok(())
+    }
+
+    /// Notes that something failed which works elsewhere.
+    pub(crate) fn fail(&mut self, what: &str, reason: String) {
+        self.report.failed.push(Skipped { subject: what.to_owned(), reason });
     }
 
     /// Notes that a subject could not take part.

@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -37,7 +38,7 @@ pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
         prepared: &prepared,
         peers: Vec::new(),
         plan,
-        report: blank_report(Machine::here(data_dir, &layout)),
+        report: blank_report(Machine::here(data_dir, &layout), plan.sizes.quick()),
         stop,
         talkative: io::stderr().is_terminal(),
     };
@@ -50,7 +51,7 @@ pub(crate) fn measure(plan: &Plan) -> anyhow::Result<Report> {
     measured.map(|()| session.report)
 }
 
-fn blank_report(machine: Machine) -> Report {
+fn blank_report(machine: Machine, quick: bool) -> Report {
     let mut notes = NOTES.map(str::to_owned).to_vec();
     if machine.filesystem.ends_with(WITHOUT_JOURNAL) {
         notes.push(
@@ -59,7 +60,15 @@ fn blank_report(machine: Machine) -> Report {
                 .to_owned(),
         );
     }
-    Report { machine, rows: Vec::new(), skipped: Vec::new(), targets: Vec::new(), notes }
+    Report {
+        quick,
+        machine,
+        rows: Vec::new(),
+        skipped: Vec::new(),
+        failed: Vec::new(),
+        targets: Vec::new(),
+        notes,
+    }
 }
 
 const NOTES: [&str; 3] = [
@@ -88,7 +97,7 @@ impl<'a> Session<'a> {
                 Ok(peer) => {
                     let version = peer.version.clone().map(|version| (subject.name(), version));
                     self.report.machine.versions.extend(version);
-                    self.peers.push(peer);
+                    self.peers.push(Arc::new(peer));
                 }
                 Err(reason) => self.skip(subject.name(), reason.to_string()),
             }
@@ -98,7 +107,8 @@ impl<'a> Session<'a> {
     fn measure(&mut self, live: &LiveSandbox<'_>) -> anyhow::Result<()> {
         let engine = self.engine;
         if self.wants(Case::RunTrue) {
-            self.race("run_true", self.cold_runs(&TRUE), |peer| Some(&peer.run_true))?;
+            let raced = self.race("run_true", self.cold_runs(&TRUE), |peer| Some(&peer.run_true));
+            self.attempt("run_true", raced)?;
         }
         if self.wants(Case::RunPython) && Path::new(PYTHON[0]).exists() {
             self.race("run_python", self.cold_runs(&PYTHON), |peer| Some(&peer.run_python))?;
@@ -108,10 +118,12 @@ impl<'a> Session<'a> {
             self.race("exec_true", vec![own], |peer| peer.exec_true.as_ref())?;
         }
         if self.wants(Case::CreatesPerSecond) {
-            throughput::measure(self)?;
+            let measured = throughput::measure(self);
+            self.attempt("creates_per_second", measured)?;
         }
         if self.takes(Subject::Warren) && (self.wants(Case::IdleMemory) || self.wants(Case::CreateAt1000)) {
-            crowd::measure(self)?;
+            let measured = crowd::measure(self);
+            self.attempt("idle_memory", measured)?;
         }
         service::measure(self)
     }
@@ -122,16 +134,13 @@ impl<'a> Session<'a> {
         own: Vec<Contender<'_>>,
         errand_of: impl Fn(&Peer) -> Option<&Errand>,
     ) -> anyhow::Result<()> {
-        // Out of the session for the time being, since the race reports to it.
-        let peers = std::mem::take(&mut self.peers);
+        let peers = self.peers.clone();
         let mut field = if self.takes(Subject::Warren) { own } else { Vec::new() };
         field.extend(peers.iter().filter_map(|peer| {
             let errand = errand_of(peer)?;
             Some(Contender::new(peer.subject.name(), || Ok(Lap::of(peer.time(errand)?))))
         }));
-        let raced = race(self, case, field);
-        self.peers = peers;
-        raced
+        race(self, case, field)
     }
 
     fn finish(&mut self) {

@@ -1,4 +1,4 @@
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::errand::{Tally, Work};
 use crate::peers::TRUE;
@@ -7,7 +7,7 @@ use crate::session::Session;
 
 /// Measures sandboxes per second with several at once, until the background has cleared up.
 /// Warren's are only made and destroyed, and in a row of their own run a command, as the others do
-/// that cannot do without.
+/// that cannot do without. Subjects and numbers of workers take turns, window by window.
 pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
     let mut names: Vec<&'static str> = Vec::new();
     if session.takes(Subject::Warren) {
@@ -15,30 +15,43 @@ pub(crate) fn measure(session: &mut Session<'_>) -> anyhow::Result<()> {
     }
     let peers = session.peers.iter().map(|peer| peer.subject);
     names.extend(peers.filter(|peer| matches!(peer, Subject::Bwrap | Subject::Crun)).map(Subject::name));
-    for workers in WORKERS {
-        let case = format!("creates_per_second_{workers}");
-        let work = Work { workers, window: session.plan.sizes.window };
-        let mut tallies: Vec<Result<Tally, String>> =
-            names.iter().map(|_| Ok(Tally { count: 0, elapsed: Duration::ZERO })).collect();
-        for _ in 0..session.plan.sizes.windows {
-            for (name, tally) in names.iter().zip(&mut tallies) {
-                session.progress(&format!("{case}: {name}"));
-                match (slice(session, name, work), &mut *tally) {
-                    (Ok(more), Ok(sum)) => sum.add(more),
-                    (Err(error), Ok(_)) => *tally = Err(format!("{error:#}")),
-                    (_, Err(_)) => {}
-                }
-                session.go_on()?;
+    let each = |workers| names.iter().map(move |&name| Series { workers, name, windows: Ok(Vec::new()) });
+    let mut all: Vec<Series> = WORKERS.into_iter().flat_map(each).collect();
+    // The first window of each warms up.
+    for window in 0..=session.plan.sizes.windows {
+        for series in &mut all {
+            session.progress(&format!("{}: {}, window {window}", series.case(), series.name));
+            let work = Work { workers: series.workers, window: session.plan.sizes.window };
+            let Ok(windows) = &mut series.windows else { continue };
+            match slice(session, series.name, work) {
+                Ok(_) if window == 0 => {}
+                Ok(tally) => windows.push(tally),
+                Err(error) => series.windows = Err(format!("{error:#}")),
             }
+            session.go_on()?;
         }
-        for (name, tally) in names.iter().zip(tallies) {
-            match tally {
-                Ok(tally) => session.enter_rate(&case, name, &tally),
-                Err(reason) => session.skip(name, format!("{case}: {reason}")),
-            }
+    }
+    for series in all {
+        match &series.windows {
+            Ok(windows) => session.enter_rate(&series.case(), series.name, windows),
+            Err(reason) => session.fail(series.name, format!("{}: {reason}", series.case())),
         }
     }
     Ok(())
+}
+
+/// One subject with so many workers.
+struct Series {
+    workers: usize,
+    name: &'static str,
+    /// Or the reason why it takes no part any more.
+    windows: Result<Vec<Tally>, String>,
+}
+
+impl Series {
+    fn case(&self) -> String {
+        format!("creates_per_second_{}", self.workers)
+    }
 }
 
 const BARE: &str = "warren";

@@ -15,14 +15,18 @@ pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Clien
     let count = session.plan.sizes.crowds.last().copied().unwrap_or(100);
     let alive = populate(session, count, || create_plain(client))?;
     session.progress(&format!("watching the server with {count} idle sandboxes"));
+    session.enter(&format!("http_idle_{count}"), OWN, count, watch(server));
+    session.progress("removing the crowd");
+    remove(client, &alive)
+}
+
+/// The needs of a server that nobody asks for anything.
+pub(super) fn watch(server: &Server) -> Figures {
     let (begun, used) = (Instant::now(), server.processor_time());
     std::thread::sleep(WATCHED);
     let used = server.processor_time().saturating_sub(used);
-    let figures = Figures::Server {
+    Figures::Server {
         memory_mib: server.memory_kib() as f64 / 1024.0,
         core_percent: 100.0 * used.as_secs_f64() / begun.elapsed().as_secs_f64(),
-    };
-    session.enter(&format!("http_idle_{count}"), OWN, count, figures);
-    session.progress("removing the crowd");
-    remove(client, &alive)
+    }
 }

@@ -15,6 +15,7 @@ use crate::errand::output_of;
 use crate::plan::Case;
 use crate::report::Figures;
 use crate::session::Session;
+use crate::statistics::Samples;
 
 const PACKAGE: &str = "e2b==2.63.0";
 const CLIENT: &str = include_str!("e2b/client.py");
@@ -67,15 +68,24 @@ pub(super) fn measure(session: &mut Session<'_>, server: &Server) -> anyhow::Res
 fn enter(session: &mut Session<'_>, measured: &Measured) {
     for (case, pair) in [("e2b_create_to_first_command", &measured.create), ("e2b_run_true", &measured.run)] {
         for (subject, times) in [("warren", &pair.warren), ("sdk_alone", &pair.sdk_alone)] {
-            let samples = times.iter().map(|time| Duration::from_secs_f64(time / 1000.0)).collect();
+            let samples = times.iter().copied().map(milliseconds).collect();
             session.enter_times(case, subject, &samples);
         }
     }
-    let burst = Figures::Time { median_ms: measured.burst_ms, p99_ms: measured.burst_ms };
+    let burst = Figures::times(&Samples::from_iter([milliseconds(measured.burst_ms)]));
     session.enter(&format!("e2b_burst_{AT_ONCE}"), OWN, 1, burst);
     let rates =
         [("e2b_upload", measured.upload_mb_per_second), ("e2b_download", measured.download_mb_per_second)];
     for (case, mb_per_second) in rates {
-        session.enter(case, OWN, 5, Figures::Transfer { mb_per_second, grown_mib: 0.0 });
+        session.enter(
+            case,
+            OWN,
+            5,
+            Figures::Transfer { mb_per_second, uncertain_mb_per_second: 0.0, grown_mib: 0.0 },
+        );
     }
+}
+
+fn milliseconds(told: f64) -> Duration {
+    Duration::from_secs_f64(told / 1000.0)
 }

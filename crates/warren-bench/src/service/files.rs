@@ -9,32 +9,53 @@ use super::{OWN, create_plain};
 use crate::report::Figures;
 use crate::rounds::Dice;
 use crate::session::Session;
+use crate::statistics::Samples;
 
 /// One file's size. It is kept in memory inside the sandbox, so that no disk is measured.
 const BYTES: u64 = 1 << 30;
 const PLACE: &str = "/dev/shm/bench";
 
-/// One large file up and down again, and how much the server grew meanwhile.
+/// One large file up and down again, several times, and how much the server grew meanwhile.
 pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
     let id = create_plain(client)?;
     let file = WriteFile { path: PLACE.to_owned(), size: Some(BYTES), ..WriteFile::default() };
-    session.progress("http_files: up");
-    let up = watch(server, || {
-        client.write_file(&id, &file, &mut Noise::new(BYTES)).map(drop).map_err(Into::into)
-    })?;
-    session.enter("http_upload", OWN, 1, up);
-    session.progress("http_files: down");
-    let down = watch(server, || {
-        let mut content = client.read_file(&id, PLACE, None)?;
-        let count = io::copy(&mut content, &mut io::sink())?;
-        if count == BYTES { Ok(()) } else { Err(anyhow::anyhow!("{count} of {BYTES} bytes arrived")) }
-    })?;
-    session.enter("http_download", OWN, 1, down);
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for round in 0..session.plan.sizes.windows {
+        session.progress(&format!("http_files: round {round}"));
+        up.push(watch(server, || {
+            client.write_file(&id, &file, &mut Noise::new(BYTES)).map(drop).map_err(Into::into)
+        })?);
+        down.push(watch(server, || {
+            let mut content = client.read_file(&id, PLACE, None)?;
+            let count = io::copy(&mut content, &mut io::sink())?;
+            if count == BYTES { Ok(()) } else { Err(anyhow::anyhow!("{count} of {BYTES} bytes arrived")) }
+        })?);
+        session.go_on()?;
+    }
+    for (case, transfers) in [("http_upload", up), ("http_download", down)] {
+        session.enter(case, OWN, transfers.len(), figures(&transfers));
+    }
     client.delete_sandbox(&id)?;
     Ok(())
 }
 
-fn watch(server: &Server, transfer: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Figures> {
+/// One file's way.
+struct Transfer {
+    took: Duration,
+    grown_mib: f64,
+}
+
+fn figures(transfers: &[Transfer]) -> Figures {
+    let times: Samples = transfers.iter().map(|transfer| transfer.took).collect();
+    let mb_per_second = BYTES as f64 / 1e3 / times.median_ms();
+    Figures::Transfer {
+        mb_per_second,
+        uncertain_mb_per_second: mb_per_second * times.uncertain_ms() / times.median_ms(),
+        grown_mib: transfers.iter().map(|transfer| transfer.grown_mib).fold(0.0, f64::max),
+    }
+}
+
+fn watch(server: &Server, transfer: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Transfer> {
     let before = server.memory_kib();
     let (most, done) = (AtomicU64::new(before), AtomicBool::new(false));
     let begun = Instant::now();
@@ -49,10 +70,8 @@ fn watch(server: &Server, transfer: impl FnOnce() -> anyhow::Result<()>) -> anyh
         done.store(true, Ordering::Relaxed);
         result
     })?;
-    Ok(Figures::Transfer {
-        mb_per_second: BYTES as f64 / 1e6 / took.as_secs_f64(),
-        grown_mib: most.into_inner().saturating_sub(before) as f64 / 1024.0,
-    })
+    let grown_mib = most.into_inner().saturating_sub(before) as f64 / 1024.0;
+    Ok(Transfer { took, grown_mib })
 }
 
 /// Bytes that do not compress, made faster than they can be sent.

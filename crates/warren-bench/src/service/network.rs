@@ -102,8 +102,10 @@ fn traffic(session: &mut Session<'_>, client: &Client, world: &World) -> anyhow:
         session.go_on()?;
     }
     for (index, subject) in ["bare_veth", "network_public", "network_allow"].into_iter().enumerate() {
-        let each = rates[index].median_ms() / 1e3;
-        let figures = Figures::Rate { per_second: world::SENT_MB / each };
+        let each = rates[index].median_ms();
+        let per_second = world::SENT_MB * 1e3 / each;
+        let uncertain_per_second = per_second * rates[index].uncertain_ms() / each;
+        let figures = Figures::Rate { per_second, uncertain_per_second, windows: Vec::new() };
         session.enter("network_send", subject, rates[index].len(), figures);
         session.enter_times("network_connect", subject, &waits[index]);
     }

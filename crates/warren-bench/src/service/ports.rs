@@ -12,7 +12,7 @@ use warren_wire::client::Client;
 use super::server::Server;
 use super::{OWN, create_plain};
 use crate::engine::Engine;
-use crate::errand::Work;
+use crate::errand::{Tally, Work};
 use crate::plan::Case;
 use crate::report::Figures;
 use crate::rounds::{Contender, race};
@@ -97,16 +97,20 @@ fn per_second(session: &mut Session<'_>, site: &Site) -> anyhow::Result<()> {
     let case = format!("port_requests_per_second_{CLIENTS}");
     session.progress(&case);
     let work = Work { workers: CLIENTS, window: session.plan.sizes.window };
-    let tally = work.share(&session.stop, |_| {
-        let mut caller = site.caller();
-        move || -> anyhow::Result<()> {
-            match &mut caller {
-                Ok(caller) => caller.ask(),
-                Err(error) => Err(anyhow::anyhow!("{error:#}")),
+    let window = |session: &Session<'_>| {
+        work.share(&session.stop, |_| {
+            let mut caller = site.caller();
+            move || -> anyhow::Result<()> {
+                match &mut caller {
+                    Ok(caller) => caller.ask(),
+                    Err(error) => Err(anyhow::anyhow!("{error:#}")),
+                }
             }
-        }
-    })?;
-    session.enter_rate(&case, OWN, &tally);
+        })
+    };
+    let windows: Vec<Tally> =
+        (0..session.plan.sizes.windows).map(|_| window(session)).collect::<anyhow::Result<_>>()?;
+    session.enter_rate(&case, OWN, &windows);
     Ok(())
 }
 

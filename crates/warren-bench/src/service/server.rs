@@ -11,21 +11,28 @@ use crate::machine::meminfo;
 /// The time that a server may take to be ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A server that used no processor for so long has nothing to do in the background.
+const STANDSTILL: Duration = Duration::from_millis(20);
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
 /// A server on a data directory of its own. Dropping this removes both.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
     program: PathBuf,
     folder: PathBuf,
+    /// Settings beyond those of every server here.
+    settings: Vec<String>,
     url: String,
     key: String,
 }
 
 impl Server {
-    pub(super) fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+    pub(super) fn start(program: &Path, folder: &Path, settings: &[&str]) -> anyhow::Result<Self> {
         fs::create_dir_all(folder)?;
-        let (child, url, key) = launch(program, folder)?;
-        Ok(Self { child, program: program.to_owned(), folder: folder.to_owned(), url, key })
+        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
+        let (child, url, key) = launch(program, folder, &settings)?;
+        Ok(Self { child, program: program.to_owned(), folder: folder.to_owned(), settings, url, key })
     }
 
     pub(super) fn client(&self) -> anyhow::Result<Client> {
@@ -46,7 +53,7 @@ impl Server {
     pub(super) fn restart(&mut self) -> anyhow::Result<Duration> {
         self.child.kill().and_then(|()| self.child.wait())?;
         let begun = Instant::now();
-        (self.child, self.url, self.key) = launch(&self.program, &self.folder)?;
+        (self.child, self.url, self.key) = launch(&self.program, &self.folder, &self.settings)?;
         Ok(begun.elapsed())
     }
 
@@ -54,6 +61,27 @@ impl Server {
     pub(super) fn memory_kib(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         meminfo(&text).get("VmRSS").copied().unwrap_or(0)
+    }
+
+    /// Waits until it has nothing to do in the background, so that what is measured next does not
+    /// pay for what was measured before. It may take a second at the most.
+    pub(super) fn settle(&self) {
+        let (begun, trash) = (Instant::now(), self.data_dir().join("trash"));
+        while begun.elapsed() < SETTLED_AFTER {
+            let used = self.processor_time();
+            std::thread::sleep(STANDSTILL);
+            let empty = fs::read_dir(&trash).is_ok_and(|mut entries| entries.next().is_none());
+            if empty && self.processor_time() == used {
+                return;
+            }
+        }
+    }
+
+    /// The size of its catalog with all that belongs to it, in MiB.
+    pub(super) fn catalog_mib(&self) -> f64 {
+        let files = ["catalog.db", "catalog.db-wal"].map(|name| self.data_dir().join(name));
+        let bytes: u64 = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
+        bytes as f64 / f64::from(1 << 20)
     }
 
     /// Processor time used so far.
@@ -88,7 +116,7 @@ impl Drop for Server {
     }
 }
 
-fn launch(program: &Path, folder: &Path) -> anyhow::Result<(Child, String, String)> {
+fn launch(program: &Path, folder: &Path, settings: &[String]) -> anyhow::Result<(Child, String, String)> {
     let lines = folder.join("server.env");
     drop(fs::remove_file(&lines));
     let mut child = Command::new(program)
@@ -103,6 +131,7 @@ fn launch(program: &Path, folder: &Path) -> anyhow::Result<(Child, String, Strin
         ])
         .args(["--set", &format!("network.dns=[\"{RESOLVER}\"]"), "--data-dir"])
         .arg(folder.join("data"))
+        .args(settings)
         .arg("--env-file")
         .arg(&lines)
         .env_remove("WARREN_URL")
@@ -124,7 +153,8 @@ fn launch(program: &Path, folder: &Path) -> anyhow::Result<(Child, String, Strin
     drop(child.kill());
     drop(child.wait());
     let log = fs::read_to_string(folder.join("server.log")).unwrap_or_default();
-    Err(anyhow::anyhow!("the server did not start: {}", log.lines().last().unwrap_or("it said nothing")))
+    let said: Vec<&str> = log.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    Err(anyhow::anyhow!("the server did not start: {}", said[said.len().saturating_sub(3)..].join(" ")))
 }
 
 /// The lines are there once the server is ready.

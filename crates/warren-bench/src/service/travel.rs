@@ -13,48 +13,78 @@ use warren_wire::api::{CreateSandbox, HistoryMode, Rollback, TakeSnapshot};
 use warren_wire::client::Client;
 
 use super::server::Server;
-use super::{OWN, exec};
+use super::{OWN, exec, yardsticks};
 use crate::errand::output_of;
 use crate::plan::Case;
+use crate::rounds::{Contender, race_for};
 use crate::session::Session;
-use crate::statistics::Samples;
+use crate::statistics::{Lap, Samples};
 
 pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
+    if session.wants(Case::SnapshotIdle) {
+        let measured = idle_snapshots(session, server, client);
+        session.attempt("snapshot_idle", measured)?;
+    }
     if session.wants(Case::Snapshot) {
-        sizes::measure(session, client)?;
+        let measured = sizes::measure(session, client);
+        session.attempt("snapshot", measured)?;
     }
     if session.wants(Case::Rollback) {
-        rollbacks(session, client)?;
+        let measured = rollbacks(session, server, client);
+        session.attempt("rollback", measured)?;
     }
     if session.wants(Case::Fork) {
-        forks::measure(session, client)?;
+        let measured = forks::measure(session, server, client);
+        session.attempt("fork", measured)?;
     }
     if session.wants(Case::Depth) {
-        depth::measure(session, client)?;
+        let measured = depth::measure(session, client);
+        session.attempt("depth", measured)?;
     }
     if session.wants(Case::Bisect) {
-        bisect(session, server, client)?;
+        let measured = bisect(session, server, client);
+        session.attempt("bisect", measured)?;
     }
     Ok(())
 }
 
-fn rollbacks(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
+/// A snapshot of a sandbox that wrote a little, beside the engine's create.
+fn idle_snapshots(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
     let id = create(client, HistoryMode::Off)?;
-    shell(client, &id, "head -c 10M /dev/zero > /home/user/file")?;
-    let to = client.take_snapshot(&id, &TakeSnapshot::default())?.snapshot_id;
-    let mut samples = Samples::default();
-    for round in 0..session.plan.sizes.rounds.min(50) {
-        session.progress(&format!("rollback: round {round}"));
-        shell(client, &id, "echo changed > /home/user/file")?;
+    let mut field = yardsticks(session);
+    field.push(Contender::new(OWN, || {
+        shell(client, &id, "echo more >> /home/user/notes")?;
         let begun = Instant::now();
-        client.rollback(&id, &Rollback { snapshot_id: to.clone(), force: false })?;
-        samples.push(begun.elapsed());
-        session.go_on()?;
-    }
-    session.enter_times("rollback", OWN, &samples);
+        client.take_snapshot(&id, &TakeSnapshot::default())?;
+        let time = begun.elapsed();
+        server.settle();
+        Ok(Lap::of(time))
+    }));
+    race_for(session, "snapshot_idle", session.plan.sizes.rounds.min(MOST_ROUNDS), field)?;
     client.delete_sandbox(&id)?;
     Ok(())
 }
+
+fn rollbacks(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
+    let id = create(client, HistoryMode::Off)?;
+    shell(client, &id, "head -c 10M /dev/zero > /home/user/file")?;
+    let to = client.take_snapshot(&id, &TakeSnapshot::default())?.snapshot_id;
+    let mut field = yardsticks(session);
+    field.push(Contender::new(OWN, || {
+        shell(client, &id, "echo changed > /home/user/file")?;
+        let begun = Instant::now();
+        client.rollback(&id, &Rollback { snapshot_id: to.clone(), force: false })?;
+        let time = begun.elapsed();
+        server.settle();
+        Ok(Lap::of(time))
+    }));
+    race_for(session, "rollback", session.plan.sizes.rounds.min(MOST_ROUNDS), field)?;
+    client.delete_sandbox(&id)?;
+    Ok(())
+}
+
+/// More would leave more states than a sandbox has in an hour.
+const MOST_ROUNDS: usize = 100;
 
 /// The number of commands between the good state and the bad one.
 const COMMANDS: usize = 64;

@@ -3,41 +3,42 @@ use std::time::{Duration, Instant};
 use warren_wire::api::{Fork, HistoryMode, TakeSnapshot};
 use warren_wire::client::Client;
 
-use super::super::{OWN, remove, run_true};
+use super::super::server::Server;
+use super::super::{OWN, burst, create_lap, remove, run_true};
 use super::{create, shell};
 use crate::crowd::{memory_row, used_memory};
 use crate::errand::joined;
+use crate::rounds::{Contender, race_for};
 use crate::session::Session;
-use crate::statistics::Samples;
-
-const COUNTS: [u32; 3] = [1, 10, 100];
+use crate::statistics::Lap;
 
 /// Measures the time until every fork of a snapshot with ten megabytes has answered a command, and
-/// the memory of each.
-pub(super) fn measure(session: &mut Session<'_>, client: &Client) -> anyhow::Result<()> {
+/// the memory of each. One takes turns with a create, a hundred with a burst of as many.
+pub(super) fn measure(session: &mut Session<'_>, server: &Server, client: &Client) -> anyhow::Result<()> {
     let id = create(client, HistoryMode::Off)?;
     shell(client, &id, "head -c 10M /dev/urandom > /home/user/file")?;
     let snapshot = client.take_snapshot(&id, &TakeSnapshot::default())?.snapshot_id;
-    for count in COUNTS {
-        let case = format!("fork_{count}");
-        let rounds =
-            if count == 1 { session.plan.sizes.rounds.min(30) } else { session.plan.sizes.windows.max(2) };
-        let mut samples = Samples::default();
-        for round in 0..=rounds {
-            session.progress(&format!("{case}: round {round} of {rounds}"));
-            let (time, forks) = fork(client, &snapshot, count)?;
-            remove(client, &forks)?;
-            // The first one warms up.
-            if round > 0 {
-                samples.push(time);
-            }
-            session.go_on()?;
+    let (few, many) = (session.plan.sizes.rounds.min(50), session.plan.sizes.long_rounds);
+    for (count, rounds) in [(1, few), (10, many), (100, many)] {
+        let mut field = vec![Contender::new(OWN, || fork_lap(server, client, &snapshot, count))];
+        match count {
+            1 => field.push(Contender::new("create", || create_lap(server, client))),
+            100 => field.push(Contender::new("burst", || burst::lap(server, client))),
+            _ => {}
         }
-        session.enter_times(&case, OWN, &samples);
+        race_for(session, &format!("fork_{count}"), rounds, field)?;
     }
     memory(session, client, &snapshot)?;
     client.delete_sandbox(&id)?;
     Ok(())
+}
+
+/// The removal is not counted.
+fn fork_lap(server: &Server, client: &Client, snapshot: &str, count: u32) -> anyhow::Result<Lap> {
+    let (time, forks) = fork(client, snapshot, count)?;
+    remove(client, &forks)?;
+    server.settle();
+    Ok(Lap::of(time))
 }
 
 fn fork(client: &Client, snapshot: &str, count: u32) -> anyhow::Result<(Duration, Vec<String>)> {
