@@ -3,7 +3,8 @@
 //! A *domain* is a process that serves links of one data directory: the server's, which is the same
 //! after every restart, or one of a command, which ends with it. While it lives it holds a lock on
 //! `<data>/networks/<domain>`. Its table and its links say whose they are, so whoever opens the
-//! directory later finds what a dead one has left.
+//! directory later finds what a dead one has left. A command that ends in order may leave its
+//! domain to the next one, see [`Lease`].
 
 use std::fmt;
 use std::fs::{self, File};
@@ -15,6 +16,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use warren_core::SandboxId;
 
+use crate::lease::Lease;
+
 const SERVE: &str = "serve";
 const RUN: &str = "run-";
 /// How often a new name is tried, should others remove files at the same moment.
@@ -22,6 +25,8 @@ const TRIES: usize = 8;
 /// How long a server waits for one that may just have been killed.
 const PATIENCE: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
+/// Domains of one data directory that wait for the next command, at most.
+const MOST_KEPT: usize = 4;
 
 /// Which process of a data directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,9 +56,15 @@ pub(crate) struct LinkOwner {
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) domain: Domain,
+    /// The rules that a command before this one has left to it.
+    pub(crate) lease: Option<Lease>,
+    /// Nobody has died here without clearing away what was theirs.
+    pub(crate) is_tidy: bool,
     directory: PathBuf,
     /// Locked for as long as this is there.
-    _lock: File,
+    lock: File,
+    /// The name stays.
+    is_left: bool,
 }
 
 /// A domain could not be claimed.
@@ -68,6 +79,11 @@ pub enum ClaimError {
 }
 
 impl Domain {
+    /// True for one that ends with its command.
+    pub(crate) fn is_command(&self) -> bool {
+        self.name.starts_with(RUN)
+    }
+
     pub(crate) fn link_owner(&self, sandbox: Option<&SandboxId>) -> LinkOwner {
         LinkOwner { domain: self.clone(), sandbox: sandbox.cloned() }
     }
@@ -100,21 +116,65 @@ impl Claim {
             DomainKind::Serve => {
                 let lock = lock_patiently(&directory.join(SERVE))?.ok_or(ClaimError::InUse)?;
                 let domain = Domain { instance, name: SERVE.to_owned() };
-                Ok(Self { domain, directory, _lock: lock })
+                Ok(Self { domain, lease: None, is_tidy: false, directory, lock, is_left: false })
             }
-            DomainKind::Run => Self::take_new(directory, &instance),
+            DomainKind::Run => Self::take_kept_or_new(directory, instance),
         }
     }
 
-    fn take_new(directory: PathBuf, instance: &str) -> Result<Self, ClaimError> {
+    fn take_kept_or_new(directory: PathBuf, instance: String) -> Result<Self, ClaimError> {
+        let (mut kept, mut is_tidy) = (None, true);
+        for name in commands(&directory) {
+            // Somebody has it.
+            let Some(lock) = lock(&directory.join(&name))? else { continue };
+            match Lease::read(&lock) {
+                Some(_) if kept.is_some() => {}
+                Some(lease) => {
+                    // From here on it is a dead domain's, should this process be killed.
+                    lock.set_len(0).map_err(at(&directory.join(&name)))?;
+                    kept = Some((name, lock, lease));
+                }
+                None => is_tidy = false,
+            }
+        }
+        let Some((name, lock, lease)) = kept else { return Self::take_new(directory, instance, is_tidy) };
+        let domain = Domain { instance, name };
+        Ok(Self { domain, lease: Some(lease), is_tidy, directory, lock, is_left: false })
+    }
+
+    fn take_new(directory: PathBuf, instance: String, is_tidy: bool) -> Result<Self, ClaimError> {
         for _ in 0..TRIES {
             let name = format!("{RUN}{}", draw()?);
             if let Some(lock) = lock(&directory.join(&name))? {
-                let domain = Domain { instance: instance.to_owned(), name };
-                return Ok(Self { domain, directory, _lock: lock });
+                let domain = Domain { instance, name };
+                return Ok(Self { domain, lease: None, is_tidy, directory, lock, is_left: false });
             }
         }
         Err(ClaimError::InUse)
+    }
+
+    /// Leaves the domain to the next command. False if enough are there already.
+    pub(crate) fn leave(&mut self, lease: &Lease) -> io::Result<bool> {
+        let is_kept = |name: &String| {
+            let found = fs::metadata(self.directory.join(name));
+            *name != self.domain.name && found.is_ok_and(|found| found.len() > 0)
+        };
+        if commands(&self.directory).filter(is_kept).count() >= MOST_KEPT {
+            return Ok(false);
+        }
+        lease.write(&self.lock)?;
+        self.is_left = true;
+        Ok(true)
+    }
+
+    /// The name stays from now on: it says that there may be something to clear away.
+    pub(crate) fn begin(&mut self) {
+        self.is_left = true;
+    }
+
+    /// There is nothing to clear away any more.
+    pub(crate) fn tidy(&mut self) {
+        self.is_left = false;
     }
 
     /// Takes over a dead domain of the same directory that no process comes back to. This process
@@ -126,21 +186,33 @@ impl Claim {
         }
         let path = self.directory.join(&domain.name);
         let lock = lock(&path).ok().flatten()?;
+        // One that waits for the next command is not dead.
+        if Lease::read(&lock).is_some() {
+            return None;
+        }
         Some(DeadDomain { path, _lock: lock })
+    }
+
+    /// Takes over a domain of the same directory that waits for the next command.
+    pub(crate) fn take_kept(&self, name: String) -> Option<(Domain, Lease, DeadDomain)> {
+        let path = self.directory.join(&name);
+        let lock = lock(&path).ok().flatten()?;
+        let lease = Lease::read(&lock)?;
+        lock.set_len(0).ok()?;
+        let domain = Domain { instance: self.domain.instance.clone(), name };
+        Some((domain, lease, DeadDomain { path, _lock: lock }))
     }
 
     /// Domains whose files are here, those that have left nothing else included.
     pub(crate) fn others(&self) -> Vec<Domain> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let ephemeral = names.filter(|name| name.starts_with(RUN) && *name != self.domain.name);
+        let ephemeral = commands(&self.directory).filter(|name| *name != self.domain.name);
         ephemeral.map(|name| Domain { instance: self.domain.instance.clone(), name }).collect()
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        if self.domain.name.starts_with(RUN) {
+        if self.domain.name.starts_with(RUN) && !self.is_left {
             drop(fs::remove_file(self.directory.join(&self.domain.name)));
         }
     }
@@ -161,6 +233,13 @@ impl DeadDomain {
     }
 }
 
+/// The names of commands' domains.
+fn commands(directory: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| name.starts_with(RUN))
+}
+
 /// `None` if somebody has it. A server that was killed is survived by its clones until they
 /// execute, and they have copies of its descriptors.
 fn lock_patiently(path: &Path) -> Result<Option<File>, ClaimError> {
@@ -175,7 +254,8 @@ fn lock_patiently(path: &Path) -> Result<Option<File>, ClaimError> {
 
 fn lock(path: &Path) -> Result<Option<File>, ClaimError> {
     let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(at(path))?;
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let file = options.open(path).map_err(at(path))?;
     match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -265,6 +345,56 @@ mod tests {
         assert!(!path.exists() && one.others().is_empty());
         drop(serve);
         assert!(one.take_over(&Domain { name: SERVE.to_owned(), ..dead }).is_none(), "a server comes back");
+    }
+
+    #[test]
+    fn what_a_command_leaves_is_the_next_ones_once() {
+        let data = tempfile::tempdir().unwrap();
+        let lease = Lease {
+            block: 3,
+            next: 9,
+            imprint: crate::nft::Imprint { given: 1, kept: 2, generation: 3 },
+            ports: crate::lease::Ports { v4: (4, 5), v6: None },
+        };
+        let mut first = Claim::take(data.path(), DomainKind::Run).unwrap();
+        assert!(first.lease.is_none() && first.is_tidy);
+        assert!(first.leave(&lease).unwrap());
+        let domain = first.domain.clone();
+        drop(first);
+        let serve = Claim::take(data.path(), DomainKind::Serve).unwrap();
+        assert!(serve.take_over(&domain).is_none(), "it waits, and is not dead");
+        let second = Claim::take(data.path(), DomainKind::Run).unwrap();
+        assert_eq!((&second.domain, second.lease.as_ref()), (&domain, Some(&lease)));
+        let third = Claim::take(data.path(), DomainKind::Run).unwrap();
+        assert!(third.lease.is_none() && third.domain != domain);
+        // As a killed process leaves it.
+        let path = data.path().join("networks").join(&domain.name);
+        drop(second);
+        fs::write(&path, "").unwrap();
+        let fourth = Claim::take(data.path(), DomainKind::Run).unwrap();
+        assert!(fourth.lease.is_none() && !fourth.is_tidy);
+        assert!(fourth.take_over(&domain).is_some());
+    }
+
+    #[test]
+    fn few_domains_wait() {
+        let data = tempfile::tempdir().unwrap();
+        let lease = Lease {
+            block: 3,
+            next: 9,
+            imprint: crate::nft::Imprint { given: 1, kept: 2, generation: 3 },
+            ports: crate::lease::Ports { v4: (4, 5), v6: None },
+        };
+        let claims: Vec<Claim> =
+            (0..MOST_KEPT + 2).map(|_| Claim::take(data.path(), DomainKind::Run).unwrap()).collect();
+        let left = claims.into_iter().map(|mut claim| claim.leave(&lease).unwrap());
+        assert_eq!(left.filter(|left| *left).count(), MOST_KEPT);
+        let serve = Claim::take(data.path(), DomainKind::Serve).unwrap();
+        let kept: Vec<_> = serve.others().into_iter().filter_map(|one| serve.take_kept(one.name)).collect();
+        assert_eq!(kept.len(), MOST_KEPT);
+        assert!(kept.iter().all(|(_, found, _)| *found == lease));
+        kept.into_iter().for_each(|(_, _, dead)| dead.settle());
+        assert_eq!(serve.others(), []);
     }
 
     #[test]

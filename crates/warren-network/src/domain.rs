@@ -14,6 +14,9 @@ use crate::place::{self, BLOCKS, Place};
 const TRIES: usize = 25;
 const BREATH: Duration = Duration::from_millis(20);
 
+/// Links of ended commands in one block that are left to the kernel.
+const MOST_LEAVING: usize = 16;
+
 /// The table that a domain has taken, and the links it found.
 #[derive(Debug)]
 pub(crate) struct TakenBlock {
@@ -70,9 +73,13 @@ pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), TakeB
 pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), TakeBlockError> {
     let links = links::list(socket).map_err(TakeBlockError::Links)?;
     let is_used = |block: u8| links.iter().any(|link| link.place.block == block);
-    for (block, domain) in
-        owners()?.into_iter().filter(|(block, domain)| *domain != claim.domain && !is_used(*block))
-    {
+    let tables = owners()?;
+    // Tables that wait for the next command of their data directory may wait, unless there is need.
+    let is_scarce = tables.len() > usize::from(BLOCKS) / 2;
+    let is_abandoned = |(block, domain): &(u8, Domain)| {
+        *domain != claim.domain && !is_used(*block) && (is_scarce || !domain.is_command())
+    };
+    for (block, domain) in tables.into_iter().filter(is_abandoned) {
         // Only where the kernel knows whose a table is can anybody tell that nobody has it.
         let Ok(table) = Table::open(block, Hold::Ours) else { continue };
         if table.is_held() {
@@ -82,6 +89,34 @@ pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Removes what waits for the next command of this data directory.
+fn clear_kept(claim: &Claim, socket: &mut Socket) -> Result<(), TakeBlockError> {
+    for name in claim.others().into_iter().map(|domain| domain.name) {
+        let Some((_, lease, dead)) = claim.take_kept(name) else { continue };
+        match Table::open(lease.block, Hold::Ours) {
+            Ok(table) => table.delete().map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?,
+            Err(ClaimError::Absent) => {}
+            Err(error) => return Err(TakeBlockError::Claim(error)),
+        }
+        links::lift(socket, lease.block).map_err(TakeBlockError::Remove)?;
+        dead.settle();
+    }
+    Ok(())
+}
+
+/// Links of a block that nobody has any more and that the kernel is about to remove. If that takes
+/// it long, they are removed here.
+pub(crate) fn leaving(block: u8, socket: &mut Socket) -> Result<Vec<(FoundLink, LinkOwner)>, TakeBlockError> {
+    let mut found = owned_links(socket)?;
+    found.retain(|(link, _)| link.place.block == block);
+    if found.len() > MOST_LEAVING {
+        remove(socket, found.drain(..).map(|(link, _)| link.place))?;
+    }
+    // No sandbox comes back to them.
+    found.iter_mut().for_each(|(_, owner)| owner.sandbox = None);
+    Ok(found)
 }
 
 /// The block that this domain had, with what sandboxes have in it; else a free one.
@@ -96,7 +131,14 @@ pub(crate) fn settle(
         // What a link says of itself may lag behind.
         owner.sandbox = ledger.read(link.place, link.index);
     }
-    let table = take_table(claim, &ours, &theirs)?;
+    let table = match take_table(claim, &ours, &theirs) {
+        Err(TakeBlockError::NoBlock) => {
+            clear_kept(claim, socket)?;
+            clear_abandoned(claim, socket)?;
+            take_table(claim, &ours, &theirs)?
+        }
+        taken => taken?,
+    };
     let block = table.block();
     // Links that no sandbox has were made ahead of time by who is gone. Those in other blocks have
     // no rules: somebody took the table away and somebody else took the block.

@@ -8,6 +8,7 @@
 //!           → tell the table
 //!   set     table: what old and new both allow → book: new → table: new
 //!   detach  book → table → the link itself, a little later
+//!   close   a command leaves its table, empty, to the next one (`lease`)
 //! ```
 //!
 //! Nothing passes a link that the table does not know, and the table is told last. A change is
@@ -40,6 +41,7 @@ use self::sandbox::Linked;
 use self::watcher::Watcher;
 use crate::book::Book;
 use crate::claims::{Claim, DomainKind};
+use crate::lease::Ports;
 use crate::ledger::Ledger;
 use crate::links::Guard;
 use crate::netlink::Socket;
@@ -71,7 +73,8 @@ pub struct NetworkOptions {
 }
 
 /// A network for sandboxes, by links, rules and proxies of this host. Dropping it leaves a server's
-/// sandboxes linked and closes those that need a proxy; what a command had is removed.
+/// sandboxes linked and closes those that need a proxy; a command's links are closed and go with
+/// their namespaces.
 pub struct HostNetwork {
     // In the order in which they end.
     watcher: Option<Watcher>,
@@ -82,8 +85,10 @@ pub struct HostNetwork {
     stock: Stock,
     reaper: Option<Reaper>,
     kind: DomainKind,
+    /// Where the proxies listen.
+    ports: Ports,
     /// Freed last: then nothing of the domain is in anybody's hands.
-    _claim: Claim,
+    claim: Claim,
 }
 
 /// The state that all threads share.

@@ -26,6 +26,7 @@ mod egress;
 pub mod fuzzing;
 pub mod heads;
 mod host;
+mod lease;
 mod ledger;
 mod links;
 mod managers;

@@ -27,7 +27,7 @@ use crate::rules::{Reach, Rules};
 
 pub(crate) use inside::confine;
 pub(crate) use ruleset::TOLD_LIMIT;
-pub(crate) use table::{Hold, Table, tables};
+pub(crate) use table::{Hold, Imprint, Table, tables};
 
 /// The bits of a packet's mark that are ours. Of sandboxes' packets only those with one of them may
 /// be routed.

@@ -33,6 +33,11 @@ impl Numbers {
         Some(number)
     }
 
+    /// The number that was free for longest.
+    pub(crate) fn next(&self) -> Option<u16> {
+        self.free.front().map(|(number, _)| *number)
+    }
+
     pub(crate) fn give_back(&mut self, number: u16, now: Instant) {
         self.free.push_back((number, Some(now)));
     }

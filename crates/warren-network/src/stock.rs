@@ -25,6 +25,10 @@ use crate::place::Place;
 /// why not.
 const REST: Duration = Duration::from_secs(5);
 
+/// While half of the stock is left, the maker waits until nobody has taken one for this long: who
+/// takes one is about to start a sandbox, and needs the processors and the kernel's locks.
+const QUIET: Duration = Duration::from_millis(50);
+
 /// A link with its namespace.
 #[derive(Debug)]
 pub(crate) struct Pair {
@@ -111,6 +115,8 @@ pub(crate) struct Stock {
     maker: Arc<Maker>,
     shelf: Arc<Shelf>,
     thread: Option<JoinHandle<()>>,
+    /// The first link, if it is being made.
+    first: Mutex<Option<JoinHandle<Result<Pair, MakeError>>>>,
 }
 
 #[derive(Debug)]
@@ -124,7 +130,16 @@ struct Shelf {
 #[derive(Debug, Default)]
 struct State {
     ready: VecDeque<Pair>,
+    last_taken: Option<Instant>,
     is_closed: bool,
+}
+
+impl State {
+    /// The rest of the time that the maker leaves to those who take.
+    fn quiet_left(&self, wanted: usize) -> Option<Duration> {
+        let since = self.last_taken.filter(|_| self.ready.len() * 2 >= wanted)?.elapsed();
+        QUIET.checked_sub(since).filter(|left| !left.is_zero())
+    }
 }
 
 impl Stock {
@@ -138,19 +153,38 @@ impl Stock {
             let work = move || shelf.fill(&maker);
             Some(std::thread::Builder::new().name("warren-links".to_owned()).spawn(work)?)
         };
-        Ok(Self { maker, shelf, thread })
+        Ok(Self { maker, shelf, thread, first: Mutex::default() })
+    }
+
+    /// Begins to make one, for who will take it in a moment and then no more.
+    pub(crate) fn start_with_one(maker: Arc<Maker>) -> io::Result<Self> {
+        let own = Arc::clone(&maker);
+        let work = move || make(&own);
+        let first = std::thread::Builder::new().name("warren-links".to_owned()).spawn(work)?;
+        let stock = Self::start(maker, 0)?;
+        *stock.first.lock() = Some(first);
+        Ok(stock)
     }
 
     /// One that is ready, or else one made now.
     pub(crate) fn take(&self) -> Result<Pair, MakeError> {
-        let ready = self.shelf.state.lock().ready.pop_front();
-        self.shelf.changed.notify_all();
+        let mut state = self.shelf.state.lock();
+        let ready = state.ready.pop_front();
+        state.last_taken = Some(Instant::now());
+        // The maker wakes by itself where it only waits for quiet.
+        if state.quiet_left(self.shelf.wanted).is_none() || state.ready.len() + 1 == self.shelf.wanted {
+            self.shelf.changed.notify_all();
+        }
+        drop(state);
         if let Some(pair) = ready {
             return Ok(pair);
         }
-        let mut socket =
-            Socket::open(Protocol::Route).map_err(|error| MakeError::Namespace(io::Error::from(error)))?;
-        self.maker.make(&mut socket)
+        let first = self.first.lock().take();
+        match first.map(JoinHandle::join) {
+            Some(Ok(made)) => made,
+            // Its thread panicked.
+            Some(Err(_)) | None => make(&self.maker),
+        }
     }
 
     pub(crate) fn ready(&self) -> usize {
@@ -164,14 +198,21 @@ impl Stock {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        self.shelf.state.lock().ready.drain(..).collect()
+        let first = self.first.lock().take().and_then(|first| first.join().ok()?.ok());
+        self.shelf.state.lock().ready.drain(..).chain(first).collect()
     }
+}
+
+fn make(maker: &Maker) -> Result<Pair, MakeError> {
+    let mut socket =
+        Socket::open(Protocol::Route).map_err(|error| MakeError::Namespace(io::Error::from(error)))?;
+    maker.make(&mut socket)
 }
 
 impl Shelf {
     fn fill(&self, maker: &Maker) {
         let mut socket = None;
-        while self.wait(|state| state.ready.len() >= self.wanted, None) {
+        while self.wait(|state| state.ready.len() >= self.wanted, None) && self.wait_for_quiet() {
             let made = match &mut socket {
                 Some(socket) => maker.make(socket),
                 None => match Socket::open(Protocol::Route) {
@@ -188,6 +229,18 @@ impl Shelf {
                     );
                     self.wait(|_| true, Some(REST));
                 }
+            }
+        }
+    }
+
+    /// Waits until those who take pause, or half of the stock is gone. False when there is nothing
+    /// more to do.
+    fn wait_for_quiet(&self) -> bool {
+        loop {
+            let left = self.state.lock().quiet_left(self.wanted);
+            let Some(left) = left else { return true };
+            if !self.wait(|state| state.quiet_left(self.wanted).is_some(), Some(left)) {
+                return false;
             }
         }
     }

@@ -241,13 +241,31 @@ impl Internet {
     /// Insists that no link, rule, table or route of a sandbox is left on the machine.
     #[track_caller]
     pub fn assert_clean(&self) {
-        let left = || {
-            let links = self.shell("ip -o link | grep -o 'wrn[0-9a-f]*-[0-9a-f]*' || true");
+        self.assert_none_left(|| {
             let tables = self.shell("nft list tables | grep warren || true");
             let rules = self.shell("(ip rule; ip -6 rule) | grep -i prohibit || true");
-            let routes = self.shell("ip route | grep wrn || true");
-            [links, tables, rules, routes].concat()
-        };
+            [self.links(), tables, rules].concat()
+        });
+    }
+
+    /// Insists that of commands only rules are left that no link is in, for this many to come.
+    #[track_caller]
+    pub fn assert_only_rules(&self, count: usize) {
+        self.assert_none_left(|| {
+            let elements = self.shell("nft list ruleset | grep 'wrn[0-9a-f]*-[0-9a-f]\\{4\\}' || true");
+            [self.links(), elements].concat()
+        });
+        let tables = self.shell("nft list tables | grep warren || true");
+        assert_eq!(tables.lines().count(), count, "{tables}");
+    }
+
+    fn links(&self) -> String {
+        let links = self.shell("ip -o link | grep -o 'wrn[0-9a-f]*-[0-9a-f]*' || true");
+        links + &self.shell("ip route | grep wrn || true")
+    }
+
+    #[track_caller]
+    fn assert_none_left(&self, left: impl Fn() -> String) {
         let mut rest = left();
         for _ in 0..100 {
             if rest.is_empty() {

@@ -20,12 +20,13 @@ use crate::ca::{self, Authority, AuthorityError};
 use crate::claims::{Claim, ClaimError, DomainKind};
 use crate::domain::{self, TakenBlock};
 use crate::edge::{Edge, EdgeParts};
+use crate::lease::Lease;
 use crate::ledger::Ledger;
 use crate::links::{self, Guard};
 use crate::managers;
 use crate::namespace;
 use crate::netlink::{Protocol, Socket};
-use crate::nft::Skeleton;
+use crate::nft::{Skeleton, Table};
 use crate::numbers::Numbers;
 use crate::place::{self, NUMBERS};
 use crate::probe;
@@ -70,23 +71,32 @@ impl HostNetwork {
         let mut socket =
             Socket::open(Protocol::Route).map_err(OpenError::host("talk to the kernel about links"))?;
         keep_apart(&mut socket, options.subnet)?;
-        let claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
+        let mut claim = Claim::take(&options.data_dir, options.kind).map_err(OpenError::Claim)?;
         let ledger = Ledger::open(&options.data_dir).map_err(OpenError::host("open the ledger of links"))?;
-        domain::clear_dead(&claim, &mut socket)
-            .and_then(|()| domain::clear_abandoned(&claim, &mut socket))
-            .map_err(OpenError::host("remove what dead processes have left"))?;
+        claim.begin();
+        let lease = claim.lease.take();
+        if lease.is_none() || !claim.is_tidy {
+            domain::clear_dead(&claim, &mut socket)
+                .and_then(|()| domain::clear_abandoned(&claim, &mut socket))
+                .map_err(OpenError::host("remove what dead processes have left"))?;
+        }
         managers::tell();
         forward().map_err(OpenError::host("switch forwarding on"))?;
-        let TakenBlock { table, links } = domain::settle(&claim, &ledger, &mut socket)
-            .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
-
-        let (block, v6) = (table.block(), probe::has_v6());
-        let guard = Guard::new(block, options.subnet).map_err(OpenError::host("make the guard"))?;
-        guard.hold().map_err(OpenError::host("keep what has no mark from being routed"))?;
-        let sockets = Sockets::open(v6.then(|| place::proxy_v6(block)))
-            .map_err(OpenError::host("listen on the gateway's address"))?;
-        let skeleton = skeleton(&options, &sockets).map_err(OpenError::host("name the proxies' sockets"))?;
-        table.install(&skeleton).map_err(OpenError::host("put down the rules of nftables"))?;
+        let v6 = probe::has_v6();
+        let resumed = lease.as_ref().and_then(|lease| resume(&options, &claim, lease, v6, &mut socket));
+        let Ground { block: TakenBlock { table, links }, guard, sockets } = match resumed {
+            Some(ground) => ground,
+            None => begin(&options, &claim, &ledger, v6, &mut socket)?,
+        };
+        let (block, start) = (table.block(), lease.map(|lease| lease.next));
+        let ports = sockets.ports().map_err(OpenError::host("name the proxies' sockets"))?;
+        let maker = Arc::new(maker(&claim, start, block, options.subnet, v6, &links));
+        // A command needs one, and has other things to do meanwhile.
+        let stock = match (options.kind, options.prepared) {
+            (DomainKind::Run, 0) => Stock::start_with_one(Arc::clone(&maker)),
+            (_, prepared) => Stock::start(Arc::clone(&maker), prepared),
+        };
+        let stock = stock.map_err(OpenError::host("start the maker of links"))?;
 
         let book = Arc::new(Book::new(options.exceptions.clone()));
         let edge = edge(&options, &book)?;
@@ -95,7 +105,6 @@ impl HostNetwork {
             proxies::start(&options, &book, edge, sockets).map_err(OpenError::host("start the proxies"))?;
 
         let refusals = refusals(block, &book);
-        let maker = Arc::new(maker(&claim, block, options.subnet, v6, &links));
         let found = links.into_iter().filter_map(|(link, owner)| Some((owner.sandbox?, link.place)));
         let shared = Arc::new(NetworkState {
             book,
@@ -111,8 +120,6 @@ impl HostNetwork {
         });
         let watcher = Watcher::start(Arc::clone(&shared)).map_err(OpenError::host("start the watcher"))?;
         let reaper = Reaper::start(Arc::clone(&maker)).map_err(OpenError::host("start the reaper"))?;
-        let stock =
-            Stock::start(maker, options.prepared).map_err(OpenError::host("start the maker of links"))?;
         Ok(Self {
             watcher: Some(watcher),
             refusals,
@@ -121,7 +128,8 @@ impl HostNetwork {
             stock,
             reaper: Some(reaper),
             kind: options.kind,
-            _claim: claim,
+            ports,
+            claim,
         })
     }
 
@@ -136,13 +144,78 @@ impl HostNetwork {
             prepared.iter().for_each(|pair| reaper.remove(pair.place));
         }
         let is_empty = self.shared.linked.lock().is_empty() && self.shared.found.lock().is_empty();
+        if is_empty && self.kind == DomainKind::Run && self.leave() {
+            return;
+        }
         if is_empty {
-            let removed = self.shared.table.delete().and_then(|()| self.shared.guard.lift());
-            if let Err(error) = removed {
-                tracing::warn!(%error, "the table or its guard could not be removed");
+            match self.shared.table.delete().and_then(|()| self.shared.guard.lift()) {
+                Ok(()) => self.claim.tidy(),
+                Err(error) => tracing::warn!(%error, "the table or its guard could not be removed"),
             }
         }
     }
+
+    /// Leaves table and guard to the next command, with no link in them. False if they have to go.
+    fn leave(&mut self) -> bool {
+        let shared = &self.shared;
+        let next = shared.maker.numbers.lock().next();
+        let lease = shared.table.imprint().zip(next).map(|(imprint, next)| Lease {
+            block: shared.maker.block,
+            next,
+            imprint,
+            ports: self.ports,
+        });
+        let left = lease.map(|lease| self.claim.leave(&lease));
+        matches!(left, Some(Ok(true)))
+    }
+}
+
+/// All that links and proxies stand on.
+struct Ground {
+    block: TakenBlock,
+    guard: Guard,
+    sockets: Sockets,
+}
+
+/// From what a command before has left, if all is as it was and as it would be made now.
+fn resume(
+    options: &NetworkOptions,
+    claim: &Claim,
+    lease: &Lease,
+    v6: bool,
+    socket: &mut Socket,
+) -> Option<Ground> {
+    let block = lease.block;
+    // First: whoever has the ports, nothing leads there that is a sandbox's.
+    let sockets = Sockets::open_at(v6.then(|| place::proxy_v6(block)), lease.ports).ok()?;
+    let skeleton = skeleton(options, &sockets).ok()?;
+    let owner = claim.domain.to_string();
+    let table = Table::resume(block, &owner, &skeleton, lease.imprint).ok().flatten()?;
+    let guard = Guard::new(block, options.subnet).ok()?;
+    guard.hold().ok()?;
+    // Links of those before that are on their way out: the table does not know them.
+    let links = domain::leaving(block, socket).ok()?;
+    Some(Ground { block: TakenBlock { table, links }, guard, sockets })
+}
+
+/// From the beginning, or from where a process of the domain was when it ended.
+fn begin(
+    options: &NetworkOptions,
+    claim: &Claim,
+    ledger: &Ledger,
+    v6: bool,
+    socket: &mut Socket,
+) -> Result<Ground, OpenError> {
+    let block = domain::settle(claim, ledger, socket)
+        .map_err(OpenError::host("have a block of addresses and a table of nftables"))?;
+    let table = &block.table;
+    let guard = Guard::new(table.block(), options.subnet).map_err(OpenError::host("make the guard"))?;
+    guard.hold().map_err(OpenError::host("keep what has no mark from being routed"))?;
+    let sockets = Sockets::open(v6.then(|| place::proxy_v6(table.block())))
+        .map_err(OpenError::host("listen on the gateway's address"))?;
+    let skeleton = skeleton(options, &sockets).map_err(OpenError::host("name the proxies' sockets"))?;
+    table.install(&skeleton).map_err(OpenError::host("put down the rules of nftables"))?;
+    Ok(Ground { block, guard, sockets })
 }
 
 /// An error if the block has an address of the host: rules against sandboxes would then hit the
@@ -181,6 +254,7 @@ fn skeleton(options: &NetworkOptions, sockets: &Sockets) -> io::Result<Skeleton>
 
 fn maker(
     claim: &Claim,
+    start: Option<u16>,
     block: u8,
     subnet: Cidr,
     v6: bool,
@@ -188,7 +262,9 @@ fn maker(
 ) -> Maker {
     let taken: HashSet<u16> = links.iter().map(|(link, _)| link.place.number).collect();
     // Without chance, the beginning: then numbers of before are given a little sooner.
-    let start = getrandom::u32().map_or(0, |number| u16::try_from(number % u32::from(NUMBERS)).unwrap_or(0));
+    let drawn =
+        || getrandom::u32().map_or(0, |number| u16::try_from(number % u32::from(NUMBERS)).unwrap_or(0));
+    let start = start.unwrap_or_else(drawn);
     let numbers = Mutex::new(Numbers::new(start, &taken));
     Maker { block, subnet, v6, domain: claim.domain.clone(), numbers }
 }

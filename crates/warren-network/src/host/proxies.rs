@@ -18,6 +18,7 @@ use crate::dial::{self, Dialer};
 use crate::dns::{self, Names, Servers, Upstream};
 use crate::edge::Edge;
 use crate::egress::{self, Egress};
+use crate::lease::Ports;
 use crate::links::{RouteKind, route_kind};
 use crate::nft::Listener;
 use crate::place::GATEWAY;
@@ -46,6 +47,24 @@ struct Front {
 impl Sockets {
     pub(super) fn open(v6: Option<Ipv6Addr>) -> io::Result<Self> {
         Ok(Self { v4: Front::open(GATEWAY.into())?, v6: v6.map(|v6| Front::open(v6.into())).transpose()? })
+    }
+
+    /// On ports that rules lead to already. An error if somebody has one of them, or if there is
+    /// IPv6 now and was not then, or the other way round.
+    pub(super) fn open_at(v6: Option<Ipv6Addr>, ports: Ports) -> io::Result<Self> {
+        let v6 = match (v6, ports.v6) {
+            (Some(address), Some(ports)) => Some(Front::open_at(address.into(), ports)?),
+            (None, None) => None,
+            _ => return Err(io::ErrorKind::AddrNotAvailable.into()),
+        };
+        Ok(Self { v4: Front::open_at(GATEWAY.into(), ports.v4)?, v6 })
+    }
+
+    pub(super) fn ports(&self) -> io::Result<Ports> {
+        let of = |front: &Front| -> io::Result<(u16, u16)> {
+            Ok((front.questions.local_addr()?.port(), front.connections.local_addr()?.port()))
+        };
+        Ok(Ports { v4: of(&self.v4)?, v6: self.v6.as_ref().map(of).transpose()? })
     }
 
     pub(super) fn dns(&self) -> io::Result<Listener> {
@@ -85,9 +104,9 @@ fn complain(what: &str, ended: io::Result<()>) {
 
 impl Front {
     fn open(address: IpAddr) -> io::Result<Self> {
-        let connections = TcpListener::from(listen(address)?);
+        let connections = TcpListener::from(listen(address, 0)?);
         for _ in 0..TRIES {
-            let questions = TcpListener::from(listen(address)?);
+            let questions = TcpListener::from(listen(address, 0)?);
             let packets = socket(address, SocketType::DGRAM)?;
             match rustix::net::bind(&packets, &questions.local_addr()?) {
                 Ok(()) => return Ok(Self { packets: packets.into(), questions, connections }),
@@ -97,11 +116,23 @@ impl Front {
         }
         Err(io::ErrorKind::AddrInUse.into())
     }
+
+    fn open_at(address: IpAddr, (questions, connections): (u16, u16)) -> io::Result<Self> {
+        let packets = socket(address, SocketType::DGRAM)?;
+        rustix::net::bind(&packets, &SocketAddr::new(address, questions))?;
+        Ok(Self {
+            packets: packets.into(),
+            questions: listen(address, questions)?.into(),
+            connections: listen(address, connections)?.into(),
+        })
+    }
 }
 
-fn listen(address: IpAddr) -> io::Result<OwnedFd> {
+/// A port that is named may have had connections a moment ago, which the kernel still remembers.
+fn listen(address: IpAddr, port: u16) -> io::Result<OwnedFd> {
     let socket = socket(address, SocketType::STREAM)?;
-    rustix::net::bind(&socket, &SocketAddr::new(address, 0))?;
+    sockopt::set_socket_reuseaddr(&socket, port != 0)?;
+    rustix::net::bind(&socket, &SocketAddr::new(address, port))?;
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
 }

@@ -19,6 +19,8 @@ use crate::stock::Maker;
 enum Job {
     Describe(Place, LinkOwner),
     Remove(Place),
+    /// A link that goes with its namespace, if nobody used it.
+    LetGo(Place),
 }
 
 /// A thread that removes. Dropping it waits until all is removed.
@@ -40,6 +42,13 @@ impl Reaper {
     /// The link goes, and then its number rests.
     pub(super) fn remove(&self, place: Place) {
         self.send(Job::Remove(place));
+    }
+
+    /// The link is left to the kernel, which removes it with its namespace when nobody is there any
+    /// more. One that was used is removed: connections that were cut would keep the namespace for
+    /// minutes.
+    pub(super) fn let_go(&self, place: Place) {
+        self.send(Job::LetGo(place));
     }
 
     /// Says on the link itself whose it is, for people who look.
@@ -70,6 +79,8 @@ fn reap(errands: &Receiver<Job>, (mut route, mut netfilter): (Socket, Socket), m
         for job in [first].into_iter().chain(errands.try_iter()) {
             match job {
                 Job::Remove(place) => doomed.push(place),
+                Job::LetGo(place) if is_unused(place, &mut route) => {}
+                Job::LetGo(place) => doomed.push(place),
                 // It may be gone already, and the ledger says the same.
                 Job::Describe(place, owner) => drop(links::describe(&mut route, place, &owner.to_string())),
             }
@@ -78,7 +89,16 @@ fn reap(errands: &Receiver<Job>, (mut route, mut netfilter): (Socket, Socket), m
     }
 }
 
+/// True if nothing ever came from it: then there is nothing to forget either.
+fn is_unused(place: Place, route: &mut Socket) -> bool {
+    let traffic = links::traffic(route, place);
+    traffic.is_ok_and(|traffic| traffic.is_none_or(|traffic| traffic.received_packets == 0))
+}
+
 fn remove(places: Vec<Place>, route: &mut Socket, netfilter: &mut Socket, maker: &Maker) {
+    if places.is_empty() {
+        return;
+    }
     if let Err(error) = links::remove(route, &places, doomed(maker.block)) {
         // Nothing passes them: no table knows them. The next start removes them.
         tracing::warn!(%error, count = places.len(), "links could not be removed");

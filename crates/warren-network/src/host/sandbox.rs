@@ -11,6 +11,7 @@ use warren_core::{Attachment, NetworkError, NetworkPolicy, NetworkUsage, Owner, 
 
 use super::{HostNetwork, NetworkState};
 use crate::book::{Guest, unix_ms};
+use crate::claims::DomainKind;
 use crate::links;
 use crate::netlink::{NetlinkError, Protocol, Socket};
 use crate::nft::LinkRules;
@@ -111,8 +112,12 @@ impl HostNetwork {
 
     fn remove_link(&self, place: Place) {
         self.shared.ledger.erase(place);
-        if let Some(reaper) = &self.reaper {
-            reaper.remove(place);
+        match &self.reaper {
+            // The kernel takes tens of milliseconds to remove a link, and a command would wait for
+            // it.
+            Some(reaper) if self.kind == DomainKind::Run => reaper.let_go(place),
+            Some(reaper) => reaper.remove(place),
+            None => {}
         }
     }
 }

@@ -2,6 +2,7 @@
 //! at the other end.
 
 mod domains;
+mod leases;
 mod life;
 mod many;
 mod names;
@@ -131,6 +132,16 @@ fn left() -> String {
     let rules = run("ip", "rule").unwrap();
     let rules: Vec<&str> = rules.lines().filter(|line| line.contains("prohibit")).collect();
     [links, tables, rules].concat().join("\n")
+}
+
+/// True if only the rules of this block are here, with no link in them.
+fn is_kept(block: u8) -> bool {
+    let rules = run("nft", &format!("list table inet warren-{block}")).unwrap_or_default();
+    // The rules name links by their prefix alone.
+    let is_empty = rules.split(&crate::place::link_prefix(block)).skip(1).all(|rest| rest.starts_with('*'));
+    let left = left();
+    let lines: Vec<&str> = left.lines().collect();
+    is_empty && lines.len() == 2 && lines[0].ends_with(&format!("warren-{block}"))
 }
 
 /// Keeps what it hears.

@@ -97,6 +97,11 @@ impl Request {
         self.bytes.len()
     }
 
+    /// All but its length and number, which it has when it is sent.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The whole message, with its length, its number and more flags.
     pub(super) fn finish(mut self, number: u32, flags: libc::c_int) -> Vec<u8> {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);

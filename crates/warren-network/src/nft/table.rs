@@ -1,6 +1,7 @@
 //! One block's table: claimed, filled, changed link by link, watched and taken away.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -46,10 +47,20 @@ struct State {
     skeleton: Option<Skeleton>,
     /// The elements of each link that the kernel has.
     links: BTreeMap<String, Vec<Element>>,
-    /// The chains and rules as they were after they were installed.
-    fingerprint: Vec<Vec<u8>>,
+    /// Of the chains and rules as they were after they were installed.
+    fingerprint: u64,
     /// The change after which the table was as it should be.
     sound_at: Option<u32>,
+}
+
+/// By this, rules that nobody had for a while are known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Imprint {
+    /// Of what the kernel was told, and of what it says of that.
+    pub(crate) given: u64,
+    pub(crate) kept: u64,
+    /// The last change to any table.
+    pub(crate) generation: u32,
 }
 
 /// The blocks in use on this machine, each with who says it has it. Anybody may ask.
@@ -127,6 +138,64 @@ impl Table {
         Ok(table)
     }
 
+    /// Takes over a table that a process has left behind with [`Table::imprint`]. `None` if it is
+    /// not as it was then, or not as it would be made now.
+    pub(crate) fn resume(
+        block: u8,
+        owner: &str,
+        skeleton: &Skeleton,
+        left: Imprint,
+    ) -> Result<Option<Self>, NetlinkError> {
+        let flags = Hold::Ours.flags();
+        let table = Self::new(block, owner.to_owned(), Socket::open(Protocol::Netfilter)?, flags);
+        if table.given(skeleton) != left.given {
+            return Ok(None);
+        }
+        let mut state = table.state.lock();
+        let before = read::generation(&mut state.socket)?;
+        // What has not changed is named as it was.
+        if before != left.generation && !table.is_named_so(&mut state.socket)? {
+            return Ok(None);
+        }
+        // Fails if it is gone, or if somebody has it.
+        state.socket.batch(vec![new_table(&table.name, owner, flags, 0)])?;
+        let now = read::generation(&mut state.socket)?;
+        state.skeleton = Some(skeleton.clone());
+        state.fingerprint = left.kept;
+        // Only that one change was made since: all is as it was. Else there is more to read.
+        let is_same = before == left.generation && now == before.wrapping_add(1);
+        if !is_same && !state.compare(&table.name)? {
+            return Ok(None);
+        }
+        state.sound_at = Some(now);
+        drop(state);
+        Ok(Some(table))
+    }
+
+    fn is_named_so(&self, socket: &mut Socket) -> Result<bool, NetlinkError> {
+        let comment = format!("{SIGNATURE}{}", self.owner);
+        let tables = read::tables(socket)?;
+        Ok(tables.iter().any(|(name, said)| *name == self.name && said.as_ref() == Some(&comment)))
+    }
+
+    /// By which the rules are known again if nobody has the table from now on. `None` if they are
+    /// not in order, or if there is a link in them.
+    pub(crate) fn imprint(&self) -> Option<Imprint> {
+        let state = self.state.lock();
+        let skeleton = state.skeleton.as_ref().filter(|_| state.links.is_empty() && state.flags != 0)?;
+        let given = self.given(skeleton);
+        state.sound_at.map(|generation| Imprint { given, kept: state.fingerprint, generation })
+    }
+
+    /// Of all that the kernel is told to make it.
+    fn given(&self, skeleton: &Skeleton) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for request in self.sets_and_chains().into_iter().chain(self.filling(skeleton)) {
+            request.as_bytes().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
     fn new(block: u8, owner: String, socket: Socket, flags: u32) -> Self {
         let state = State {
             socket,
@@ -134,7 +203,7 @@ impl Table {
             is_foreign: false,
             skeleton: None,
             links: BTreeMap::new(),
-            fingerprint: Vec::new(),
+            fingerprint: 0,
             sound_at: None,
         };
         Self { block, name: name_of(block), owner, state: Mutex::new(state) }
@@ -268,7 +337,7 @@ impl Table {
 
     fn remember(&self, state: &mut State) -> Result<(), NetlinkError> {
         let now = read::generation(&mut state.socket)?;
-        state.fingerprint = read::fingerprint(&mut state.socket, &self.name)?;
+        state.fingerprint = fingerprint(&mut state.socket, &self.name)?;
         state.sound_at = Some(now);
         Ok(())
     }
@@ -307,7 +376,7 @@ impl State {
     }
 
     fn compare(&mut self, name: &str) -> Result<bool, NetlinkError> {
-        if read::fingerprint(&mut self.socket, name)? != self.fingerprint {
+        if fingerprint(&mut self.socket, name)? != self.fingerprint {
             return Ok(false);
         }
         let place = |element: &Element| (element.set, element.key.clone(), element.last.clone());
@@ -317,6 +386,12 @@ impl State {
         told.sort_unstable();
         Ok(found == told)
     }
+}
+
+fn fingerprint(socket: &mut Socket, name: &str) -> Result<u64, NetlinkError> {
+    let mut hasher = DefaultHasher::new();
+    read::fingerprint(socket, name)?.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 /// The address that an element pins, and the link that it is pinned to.
@@ -340,7 +415,6 @@ impl Hold {
     fn flags(self) -> u32 {
         match self {
             Self::Ours => table::F_OWNER | table::F_PERSIST,
-            #[cfg(test)]
             #[cfg(test)]
             Self::Shared => 0,
         }

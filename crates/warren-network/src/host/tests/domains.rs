@@ -22,11 +22,12 @@ fn several_processes_have_a_block_each() {
             }
         }
         drop(command);
-        assert!(!left().contains("wrn1-"), "a command takes all along: {}", left());
+        soon("a command's link goes with its namespace", || !left().contains("wrn1-"));
         server.detach(&id(1)).unwrap();
         stranger.detach(&id(3)).unwrap();
         drop((server, stranger));
-        assert_eq!(left(), "");
+        soon("links go", || !left().contains("wrn"));
+        assert!(is_kept(1), "a command leaves its rules: {}", left());
     });
 }
 
