@@ -57,6 +57,11 @@ pub trait Isolation: Send + Sync {
     /// files it had; a failure leaves those as they were.
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError>;
 
+    /// Gives a sandbox another spec, which differs from the one it was made with in labels and
+    /// lifetime only: from then on [`Isolation::list`] tells that one. A lifecycle call. After a
+    /// crash it has either.
+    fn hand_over(&self, id: &SandboxId, spec: &SandboxSpec) -> Result<(), IsolationError>;
+
     /// A new connection to the sandbox's agent: a connected stream socket. May be called any number
     /// of times. Never waits, since the caller may be a thread that serves others: an agent that
     /// takes no more callers at the moment, because it is frozen or flooded, is

@@ -207,7 +207,12 @@ fn foreign(directory: &Path, user: u32) -> io::Result<Option<String>> {
     }
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let (name, found) = (entry.file_name(), entry.metadata()?);
+        let found = match entry.metadata() {
+            // The draft of another process that makes the directory at the same time.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        let name = entry.file_name();
         let known = name.to_str().is_some_and(|name| {
             if found.is_dir() {
                 // As Warren makes them, and as a new file system has its own.

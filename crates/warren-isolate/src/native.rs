@@ -35,6 +35,7 @@ mod destroy;
 mod disk;
 mod flush;
 mod halt;
+mod hand_over;
 mod layers;
 mod machine;
 mod mounts;
@@ -49,6 +50,7 @@ mod resume;
 mod seal;
 mod seccomp;
 mod sockets;
+mod starts;
 mod step;
 mod sys;
 mod uncounted;
@@ -62,14 +64,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError,
     IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, NetworkSupport, Profile, Pulse,
-    Root, RootKind, RootTree, SandboxId, Sealed, SnapshotSupport, Usage,
+    Root, RootKind, RootTree, SandboxId, SandboxSpec, Sealed, SnapshotSupport, Usage,
 };
 
 pub use self::apart::{ApartError, live_apart};
@@ -87,6 +89,7 @@ use self::quota::{QuotaKind, Quotas};
 use self::reaper::Reaper;
 use self::record::Record;
 use self::sockets::Sockets;
+use self::starts::Starts;
 use self::step::Steps;
 use self::warden::{Warden, Watched};
 
@@ -137,13 +140,15 @@ struct Backend {
     cgroups: Cgroups,
     quotas: Quotas,
     networks: Networks,
+    starts: Starts,
     sockets: Sockets,
     machines: Machines,
     capabilities: Capabilities,
     agent: OwnedFd,
     dev: OwnedFd,
     null: OwnedFd,
-    filters: [(Profile, Vec<u8>); 2],
+    /// Made when they are first needed.
+    filters: [(Profile, OnceLock<Vec<u8>>); 2],
     lifeline: Lifeline,
     door: Door,
     turns: Turns,
@@ -200,6 +205,7 @@ impl Native {
         let quotas = Quotas::detect(data.root());
         let backend = Arc::new(Backend {
             networks: Networks::start(options.prepared_networks).map_err(OpenError::Thread)?,
+            starts: Starts::new(),
             sockets: Sockets::default(),
             machines: Machines::new(),
             lifeline: Lifeline::new().map_err(OpenError::Lifeline)?,
@@ -210,7 +216,7 @@ impl Native {
             agent: agent::install(data.root())?,
             dev: layers::prepare_dev().map_err(|errno| OpenError::Dev(errno.into()))?,
             null: data::open_null()?,
-            filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, seccomp::program(profile))),
+            filters: [Profile::Standard, Profile::Strict].map(|profile| (profile, OnceLock::new())),
             own_layers: quota::LayerSizes::default(),
             holds: Mutex::default(),
             steps: Steps(options.crash_at),
@@ -278,6 +284,10 @@ impl Isolation for Native {
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
         self.backend.capabilities.require(&request.needs())?;
         create::create(&self.backend, &self.reaper, request)
+    }
+
+    fn hand_over(&self, id: &SandboxId, spec: &SandboxSpec) -> Result<(), IsolationError> {
+        hand_over::hand_over(&self.backend, id, spec)
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
@@ -429,7 +439,7 @@ impl Backend {
 
     fn filter(&self, profile: Profile) -> &[u8] {
         let found = self.filters.iter().find(|(known, _)| *known == profile);
-        found.map_or(&[], |(_, program)| program)
+        found.map_or(&[], |(_, program)| program.get_or_init(|| seccomp::program(profile)))
     }
 }
 

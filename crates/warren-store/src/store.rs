@@ -2,7 +2,10 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::host::{self, Given};
 use crate::import::{self, ImportError, ImportRequest, Imported};
@@ -13,6 +16,10 @@ use crate::template::{Template, imported, is_stood_on};
 
 /// How many templates may stand on one another: each adds a layer to every mount.
 pub(crate) const MOST_BASES: usize = 16;
+
+/// A server looks at the machine for the built-in template at most this often: many sandboxes that
+/// are made in a row need not ask for each.
+const LOOK_AT_MACHINE: Duration = Duration::from_millis(250);
 
 /// The templates under one data directory. It holds no state of its own: several processes may use
 /// one directory.
@@ -25,6 +32,15 @@ pub struct TemplateStore {
     hider: host::Hider,
     /// Names the time since the kernel started. What an earlier boot left may be torn.
     boot: OnceLock<String>,
+    /// The built-in template and when it was last found, for those who stay.
+    recent: Option<Arc<Mutex<Option<Seen>>>>,
+}
+
+/// A template, and when it was found.
+#[derive(Debug)]
+struct Seen {
+    at: Instant,
+    template: Template,
 }
 
 /// Where a template that stands on another has what it changes, as a layer has it.
@@ -79,6 +95,7 @@ impl TemplateStore {
             given: Given::new(data, machine),
             hider: host::Hider::new(),
             boot: OnceLock::new(),
+            recent: None,
         };
         let directories = [store.templates.as_path(), &store.host, store.given.layers()];
         for path in directories {
@@ -178,16 +195,26 @@ impl TemplateStore {
     }
 
     /// The built-in template. Its skeleton is made when the machine changed since the last call;
-    /// otherwise this costs a few dozen `stat` calls.
+    /// otherwise this costs some two hundred `stat` calls, for those who stay only now and then.
     pub fn host(&self) -> Result<Template, host::HostError> {
-        host::prepare(&self.host, &self.machine, &self.given, &self.hider, self.boot()?)
+        let find = || host::prepare(&self.host, &self.machine, &self.given, &self.hider, self.boot()?);
+        let Some(recent) = &self.recent else { return find() };
+        let mut recent = recent.lock();
+        match &*recent {
+            Some(seen) if seen.at.elapsed() < LOOK_AT_MACHINE => Ok(seen.template.clone()),
+            _ => {
+                let template = find()?;
+                *recent = Some(Seen { at: Instant::now(), template: template.clone() });
+                Ok(template)
+            }
+        }
     }
 
     /// Looks through the machine's `/usr` for what to hide without anybody waiting for it, but for
-    /// the first time. For those who stay.
+    /// the first time, and remembers for a moment what it found. For those who stay.
     #[must_use]
     pub fn looking_in_background(self) -> Self {
-        Self { hider: self.hider.in_background(), ..self }
+        Self { hider: self.hider.in_background(), recent: Some(Arc::default()), ..self }
     }
 
     /// Removes a template. `in_use` is asked while no other process can change names, so that a

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, Isolation,
     IsolationError, IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, Need,
-    NetworkSupport, RootKind, RootTree, SandboxId, Sealed, SnapshotSupport, Usage,
+    NetworkSupport, RootKind, RootTree, SandboxId, SandboxSpec, Sealed, SnapshotSupport, Usage,
 };
 
 use crate::FakeLayers;
@@ -363,6 +363,10 @@ impl Isolation for FakeIsolation {
         self.capabilities.require(&request.needs())?;
         let id = request.id.clone();
         self.lifecycle(Call::Create, &id, |book| book.create(request))
+    }
+
+    fn hand_over(&self, id: &SandboxId, spec: &SandboxSpec) -> Result<(), IsolationError> {
+        self.lifecycle(Call::HandOver, id, |book| book.hand_over(id, spec))
     }
 
     fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {

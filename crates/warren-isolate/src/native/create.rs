@@ -96,6 +96,7 @@ pub(super) fn build(
     kept: Option<&Record>,
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
+    let _start = backend.starts.begin();
     let id = &request.id;
     let directory = backend.data.sandbox(id);
     let network = match &request.network {

@@ -36,7 +36,7 @@ pub(super) fn end(backend: &Backend, record: &Record, hold: &mut Hold) -> Result
     backend.passed(CrashPoint::HaltRange);
     if record.stage != Stage::Halted {
         // On a full disk this fails, which is harmless: without processes it counts as halted.
-        drop(record.enter(Stage::Halted, &backend.data.sandbox(&record.id)));
+        drop(record.enter_for_long(Stage::Halted, &backend.data.sandbox(&record.id)));
     }
     backend.passed(CrashPoint::HaltRecord);
     Ok(())

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::MountAttrFlags;
+use rustix::mount::{FsPickFlags, MountAttrFlags, fsconfig_reconfigure, fsconfig_set_string, fspick};
 
 use super::{clones, layers, sys};
 
@@ -71,6 +71,7 @@ fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
     let cpuinfo = cpuinfo::of_host(cpus);
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
     let tree = layers::small_tmpfs("4m", flags)?;
+    prefer_large_pages(&tree);
     let mut directory = String::new();
     for part in PROCESSORS.split('/') {
         directory.push_str(part);
@@ -85,6 +86,18 @@ fn prepare(cpus: u32) -> Result<OwnedFd, Errno> {
     }
     clones::outwait(Errno::BUSY, || sys::set_mount(tree.as_fd(), libc::MOUNT_ATTR_RDONLY, None))?;
     Ok(tree)
+}
+
+/// A program in pages of their own takes eight times as long to write, and to throw away. Without
+/// it, or on a kernel that knows no such thing, all is the same but slower.
+fn prefer_large_pages(tree: &OwnedFd) {
+    let asked = || -> Result<(), Errno> {
+        let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+        let context = fspick(tree, "", flags)?;
+        fsconfig_set_string(context.as_fd(), "huge", "within_size")?;
+        fsconfig_reconfigure(context.as_fd())
+    };
+    let _ignored = asked();
 }
 
 fn write(tree: &OwnedFd, path: &str, mode: u32, content: &[u8]) -> Result<(), Errno> {

@@ -17,6 +17,7 @@ use warren_core::SandboxId;
 
 use super::data::Lock;
 use super::record::Record;
+use super::starts::Starts;
 use super::step::CrashPoint;
 use super::sys::{self, Child};
 use super::{Backend, reclaim, remove};
@@ -25,11 +26,11 @@ use super::{Backend, reclaim, remove};
 #[derive(Debug)]
 pub(super) struct Reaper {
     queue: Arc<Queue>,
-    threads: Vec<JoinHandle<()>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
+    backend: Arc<Backend>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -39,6 +40,9 @@ struct State {
     waiting: VecDeque<Remains>,
     /// Remains being worked on, and the search for orphans while it runs.
     busy: usize,
+    /// Threads that wait for remains.
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
     closed: bool,
 }
 
@@ -49,6 +53,7 @@ pub(super) struct Remains {
     _lock: Lock,
     /// The sandbox's first process, if it is this process's child.
     child: Option<Child>,
+    since: Instant,
     not_before: Instant,
     attempts: u32,
 }
@@ -59,43 +64,42 @@ impl Remains {
     }
 
     pub(super) fn new(id: SandboxId, lock: Lock, child: Option<Child>) -> Self {
-        Self { id, _lock: lock, child, not_before: Instant::now(), attempts: 0 }
+        let now = Instant::now();
+        Self { id, _lock: lock, child, since: now, not_before: now, attempts: 0 }
     }
 }
 
-/// More than one, so that large sandboxes seldom hold up the removal of others.
+/// More than one, so that large sandboxes seldom hold up the removal of others. One is there from
+/// the start, and the others once they have something to do.
 const THREADS: usize = 4;
 /// Removals run at low priority, as nobody waits for them.
 const NICE: i32 = 10;
+/// Removal waits while sandboxes are made, but not if more than this many wait, or one this long.
+const MOST_POSTPONED: usize = 32;
+const LONGEST_POSTPONED: Duration = Duration::from_millis(500);
+/// The pause before a look whether sandboxes are still being made.
+const POSTPONED: Duration = Duration::from_millis(5);
 /// After this many attempts, about a minute, the remains are left to the next start.
 const MOST_ATTEMPTS: u32 = 200;
 /// After this many, about a second, a process that is ending gives up.
 const LAST_ATTEMPTS: u32 = 30;
 
 impl Reaper {
-    /// Starts the threads. The first one begins with a search for orphans.
+    /// Starts the first thread, which begins with a search for orphans.
     pub(super) fn start(backend: Arc<Backend>) -> io::Result<Self> {
-        let queue = Arc::new(Queue::default());
-        queue.state.lock().busy = 1;
-        let mut reaper = Self { queue: Arc::clone(&queue), threads: Vec::new() };
-        for number in 0..THREADS {
-            let (worker, backend) = (Arc::clone(&queue), Arc::clone(&backend));
-            let work = move || {
-                // A machine that refuses this still works.
-                let _ignored = rustix::process::setpriority_process(None, NICE);
-                if number == 0 {
-                    worker.find(&backend);
-                }
-                worker.work(&backend);
-            };
-            reaper.threads.push(Builder::new().name("warren-reaper".to_owned()).spawn(work)?);
-        }
-        Ok(reaper)
+        let state = State { busy: 1, ..State::default() };
+        let queue = Arc::new(Queue { backend, state: Mutex::new(state), changed: Condvar::new() });
+        let first = Arc::clone(&queue);
+        let thread = thread(move || {
+            first.find();
+            first.work();
+        })?;
+        queue.state.lock().threads.push(thread);
+        Ok(Self { queue })
     }
 
     pub(super) fn take(&self, remains: Remains) {
-        self.queue.state.lock().waiting.push_back(remains);
-        self.queue.changed.notify_all();
+        self.queue.add([remains]);
     }
 
     pub(super) fn settle(&self, patience: Duration) -> bool {
@@ -108,25 +112,47 @@ impl Drop for Reaper {
     fn drop(&mut self) {
         self.queue.state.lock().closed = true;
         self.queue.changed.notify_all();
-        for thread in self.threads.drain(..) {
+        // Whoever waits for the work does a part of it.
+        self.queue.work();
+        loop {
+            let Some(thread) = self.queue.state.lock().threads.pop() else { break };
             drop(thread.join());
         }
     }
 }
 
+fn thread(work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    Builder::new().name("warren-reaper".to_owned()).spawn(move || {
+        // A machine that refuses this still works.
+        let _ignored = rustix::process::setpriority_process(None, NICE);
+        work();
+    })
+}
+
 impl Queue {
-    fn find(&self, backend: &Backend) {
-        let orphans = reclaim::orphans(backend);
+    fn find(self: &Arc<Self>) {
+        let orphans = reclaim::orphans(&self.backend);
+        self.add(orphans);
+        self.state.lock().busy -= 1;
+        self.changed.notify_all();
+    }
+
+    fn add(self: &Arc<Self>, remains: impl IntoIterator<Item = Remains>) {
         let mut state = self.state.lock();
-        state.busy -= 1;
-        state.waiting.extend(orphans);
+        state.waiting.extend(remains);
+        let wanted = state.waiting.len().saturating_sub(state.idle);
+        for _ in 0..wanted.min(THREADS.saturating_sub(state.threads.len())) {
+            let another = Arc::clone(self);
+            // Without it the others do the work.
+            state.threads.extend(thread(move || another.work()));
+        }
         drop(state);
         self.changed.notify_all();
     }
 
-    fn work(&self, backend: &Backend) {
-        while let Some(mut remains) = self.next() {
-            let gone = dispose(backend, &mut remains);
+    fn work(&self) {
+        while let Some(mut remains) = self.next(&self.backend.starts) {
+            let gone = dispose(&self.backend, &mut remains);
             let mut state = self.state.lock();
             state.busy -= 1;
             remains.attempts += 1;
@@ -141,11 +167,14 @@ impl Queue {
     }
 
     /// Waits for the next remains that are due. `None`: the queue is closed and empty.
-    fn next(&self) -> Option<Remains> {
+    fn next(&self, starts: &Starts) -> Option<Remains> {
         let mut state = self.state.lock();
         loop {
             let now = Instant::now();
-            let due = state.waiting.iter().position(|remains| remains.not_before <= now);
+            let at_once = state.closed || state.waiting.len() > MOST_POSTPONED || !starts.any();
+            let due = state.waiting.iter().position(|remains| {
+                remains.not_before <= now && (at_once || now - remains.since > LONGEST_POSTPONED)
+            });
             if let Some(remains) = due.and_then(|index| state.waiting.remove(index)) {
                 state.busy += 1;
                 return Some(remains);
@@ -155,8 +184,11 @@ impl Queue {
                 return None;
             }
             let soonest = state.waiting.iter().map(|remains| remains.not_before - now).min();
+            let soonest = soonest.map(|pause| if at_once { pause } else { pause.max(POSTPONED) });
             let pause = soonest.unwrap_or(Duration::from_secs(3600));
+            state.idle += 1;
             self.changed.wait_for(&mut state, pause);
+            state.idle -= 1;
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use warren_core::{CreateRequest, OwnerBond, RootTree, SandboxId, SandboxSpec};
@@ -15,6 +15,8 @@ const FILE: &str = "record.json";
 const FORMAT: u32 = 1;
 /// A larger file is not a record.
 const MOST_BYTES: u64 = 4 << 20;
+/// How long a record that may last waits for its way to the disk to be confirmed.
+const SYNC_PAUSE: Duration = Duration::from_millis(100);
 
 /// First written when the sandbox's agent has answered. A sandbox without a record is half made;
 /// one with a record has been handed out, and its files belong to its owner.
@@ -99,9 +101,45 @@ impl Record {
         place(self, directory, FILE, |_| Ok(()))
     }
 
-    /// Writes another stage. After a power cut there is either the old record or the new one.
+    /// Writes a record that is to take the place of this one soon. Its way to the disk begins here,
+    /// so that nobody waits for it when it is put in place.
+    pub(super) fn stage(&self, directory: &Path) -> io::Result<Staged> {
+        let staging = staging_of(directory, FILE);
+        let file = fs::File::create(&staging)?;
+        let staged = Staged { record: Some(self.clone()), directory: directory.to_owned() };
+        (&file).write_all(&serde_json::to_vec(self)?)?;
+        // A file that replaces another one is written out first by some file systems. This only
+        // begins it earlier, and matters to nobody if it fails.
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        Ok(staged)
+    }
+
+    /// Writes another stage. Nobody waits for the disk: after a power cut every stage means that
+    /// the sandbox does not run. But the record itself must not be lost then, so it is on its way
+    /// to the disk when it is put in place.
     pub(super) fn enter(&self, stage: Stage, directory: &Path) -> io::Result<()> {
-        place(&self.at(stage), directory, FILE, fs::File::sync_all)
+        self.at(stage).stage(directory)?.put().map(drop)
+    }
+
+    /// As [`Record::enter`], for a stage that may last. Soon after, whatever the file system, the
+    /// record is safe from a power cut.
+    pub(super) fn enter_for_long(&self, stage: Stage, directory: &Path) -> io::Result<()> {
+        self.enter(stage, directory)?;
+        let path = directory.join(FILE);
+        let sync = move || {
+            // A sandbox that goes back to an earlier state is started again at once, and would wait
+            // for this.
+            std::thread::sleep(SYNC_PAUSE);
+            drop(fs::File::open(path).and_then(|record| record.sync_all()));
+        };
+        // Without a thread the kernel writes it by itself, a little later.
+        drop(std::thread::Builder::new().name("warren-record".to_owned()).spawn(sync));
+        Ok(())
+    }
+
+    /// The same sandbox with another spec.
+    pub(super) fn of(&self, spec: &SandboxSpec) -> Self {
+        Self { spec: spec.clone(), ..self.clone() }
     }
 
     /// The same sandbox at another stage.
@@ -129,6 +167,33 @@ impl Record {
     }
 }
 
+/// A record that is written but not in place. It is removed if it never gets there.
+#[derive(Debug)]
+pub(super) struct Staged {
+    record: Option<Record>,
+    directory: PathBuf,
+}
+
+impl Staged {
+    /// Puts the record in place, in one step.
+    pub(super) fn put(mut self) -> io::Result<Record> {
+        fs::rename(staging_of(&self.directory, FILE), self.directory.join(FILE))?;
+        self.record.take().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        if self.record.is_some() {
+            drop(fs::remove_file(staging_of(&self.directory, FILE)));
+        }
+    }
+}
+
+fn staging_of(directory: &Path, name: &str) -> PathBuf {
+    directory.join(name).with_extension("new")
+}
+
 /// Writes a file of a sandbox's directory, calls `finish` on it, and puts it in place in one step.
 pub(super) fn place(
     content: &impl Serialize,
@@ -136,7 +201,7 @@ pub(super) fn place(
     name: &str,
     finish: impl FnOnce(&fs::File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let staging = directory.join(name).with_extension("new");
+    let staging = staging_of(directory, name);
     let mut file = fs::File::create(&staging)?;
     let written = file.write_all(&serde_json::to_vec(content)?).and_then(|()| finish(&file));
     let placed = written.and_then(|()| fs::rename(&staging, directory.join(name)));
@@ -194,6 +259,20 @@ mod tests {
         assert!(!Record { boot: "another".to_owned(), ..record.clone() }.is_alive());
         assert!(!Record { pid: u32::MAX, ..record.clone() }.is_alive());
         assert!(!record.at(Stage::Halted).is_alive() && !record.at(Stage::Resuming).is_alive());
+    }
+
+    #[test]
+    fn a_staged_record_counts_once_it_is_put_in_place() {
+        let place = tempfile::tempdir().unwrap();
+        let record = of_this_process();
+        record.store(place.path()).unwrap();
+        let count = || fs::read_dir(place.path()).unwrap().count();
+        let halted = record.at(Stage::Halted).stage(place.path()).unwrap();
+        assert_eq!((Record::load(place.path()).unwrap().stage, count()), (Stage::Started, 2));
+        assert_eq!(halted.put().unwrap().stage, Stage::Halted);
+        assert_eq!((Record::load(place.path()).unwrap().stage, count()), (Stage::Halted, 1));
+        drop(record.stage(place.path()).unwrap());
+        assert_eq!((Record::load(place.path()).unwrap().stage, count()), (Stage::Halted, 1));
     }
 
     #[test]

@@ -52,7 +52,9 @@ fn start(
     hold: &mut Hold,
 ) -> Result<u32, IsolationError> {
     // It may have ended by itself, and then its group and ids are still taken.
-    halt::end(backend, record, hold)?;
+    if record.stage != Stage::Halted {
+        halt::end(backend, record, hold)?;
+    }
     let directory = backend.data.sandbox(&request.id);
     let begin = || -> io::Result<()> {
         record.enter(Stage::Resuming, &directory)?;

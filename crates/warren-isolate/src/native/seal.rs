@@ -24,12 +24,12 @@ use std::time::{Duration, Instant};
 
 use warren_core::{IsolationError, IsolationErrorKind, OwnerBond, RootTree, SandboxId, Sealed};
 
-use self::exchange::{Mover, Plan};
+use self::exchange::{Errand, Mover, Plan};
 use self::intent::Intent;
 use self::mounts::Mounts;
 use super::layers::Appearance;
 use super::quota::{self, QuotaKind};
-use super::record::Record;
+use super::record::{Record, Staged};
 use super::step::CrashPoint;
 use super::{Backend, destroy, halt, layers, not_found};
 
@@ -123,7 +123,7 @@ fn finish_or_undo(
         exchange::uncover(record.pid)?;
     }
     if intent.is_decided(record, directory) {
-        intent.finish(record, directory, backend.steps)
+        intent.finish(directory, backend.steps, intent.record_after(record).stage(directory)?)
     } else {
         intent.undo(directory).map(|()| record.clone())
     }
@@ -189,7 +189,9 @@ fn seal_at_rest(backend: &Backend, record: &Record, intent: &Intent, directory: 
     backend.passed(CrashPoint::SealIntent);
     let done = intent.prepare(directory).and_then(|()| {
         backend.passed(CrashPoint::SealPrepared);
-        intent.finish(record, directory, backend.steps)
+        let after = intent.record_after(record).stage(directory)?;
+        backend.passed(CrashPoint::SealStaged);
+        intent.finish(directory, backend.steps, after)
     });
     if let Err(error) = done {
         return recover(backend, record, intent, error);
@@ -215,12 +217,13 @@ fn seal_running(
     intent.write(&directory)?;
     backend.passed(CrashPoint::SealIntent);
     let mut stopped = None;
-    let sealed = exchange_root(backend, record, &intent, &mut stopped).and_then(|busy| match busy {
-        None => {
-            intent.finish(record, &directory, backend.steps).map(|_| Sealed::Done { frozen: Duration::ZERO })
-        }
-        Some(reason) => intent.undo(&directory).map(|()| Sealed::Busy { reason }),
-    });
+    let sealed =
+        exchange_root(backend, record, &intent, &mut stopped).and_then(|exchanged| match exchanged {
+            Exchanged::Done(after) => intent
+                .finish(&directory, backend.steps, *after)
+                .map(|_| Sealed::Done { frozen: Duration::ZERO }),
+            Exchanged::Busy(reason) => intent.undo(&directory).map(|()| Sealed::Busy { reason }),
+        });
     backend.passed(CrashPoint::SealRecorded);
     let sealed = match sealed {
         Ok(sealed) => sealed,
@@ -234,37 +237,49 @@ fn seal_running(
     Ok(if let Sealed::Done { .. } = sealed { Sealed::Done { frozen } } else { sealed })
 }
 
-/// Exchanges the roots, or returns why the sandbox is too busy. `stopped` becomes the time at which
-/// it was frozen.
+/// The outcome of an exchange of roots.
+enum Exchanged {
+    /// The record that holds from now on.
+    Done(Box<Staged>),
+    /// Nothing happened, for this reason.
+    Busy(String),
+}
+
+/// Exchanges the roots, unless the sandbox is too busy. `stopped` becomes the time at which it was
+/// frozen.
 fn exchange_root(
     backend: &Backend,
     record: &Record,
     intent: &Intent,
     stopped: &mut Option<Instant>,
-) -> io::Result<Option<String>> {
+) -> io::Result<Exchanged> {
     let directory = backend.data.sandbox(&record.id);
     intent.prepare(&directory)?;
     backend.passed(CrashPoint::SealPrepared);
+    // A thread that enters the sandbox lands on the topmost mount.
+    exchange::uncover(record.pid)?;
     let namespace = OwnedFd::from(fs::File::open(format!("/proc/{}/ns/user", record.pid))?);
     let plans = plan(intent, &directory, namespace.as_fd())?;
     let exchanged: Vec<PathBuf> = plans.iter().map(|plan| plan.at.clone()).collect();
     let area = layers::open_area(&directory, namespace.as_fd()).map_err(io::Error::other)?;
-    let trees = exchange::mount_trees(plans, area, record.id_base)?;
-    // A thread that enters the sandbox lands on the topmost mount.
-    exchange::uncover(record.pid)?;
-    let mover = Mover::enter(record.pid, trees, backend.steps)?;
+    let (pid, id_base) = (record.pid, record.id_base);
+    let mover = Mover::start(Errand { pid, plans, area, id_base }, backend.steps)?;
+    // While that mounts.
+    let after = intent.record_after(record).stage(&directory)?;
+    backend.passed(CrashPoint::SealStaged);
+    mover.ready()?;
     *stopped = Some(Instant::now());
     backend.cgroups.set_frozen(record.id.as_str(), true).map_err(io::Error::other)?;
     backend.passed(CrashPoint::SealStopped);
     let mounts = Mounts::of(record.pid)?;
     let busy = busy::processes(record.pid, &processes(backend, record)?);
     if let Some(reason) = busy.map_or_else(|| busy::agent(record.pid, &mounts), |busy| Ok(Some(busy)))? {
-        return Ok(Some(reason));
+        return Ok(Exchanged::Busy(reason));
     }
     let standing = mounts.standing_on(&exchanged).into_iter().map(Path::to_owned).collect();
     mover.go(standing)?;
     backend.passed(CrashPoint::SealExchanged);
-    Ok(None)
+    Ok(Exchanged::Done(Box::new(after)))
 }
 
 fn processes(backend: &Backend, record: &Record) -> io::Result<Vec<u32>> {

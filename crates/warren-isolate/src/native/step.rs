@@ -39,6 +39,7 @@ crash_points! {
     HaltRecord = "halt.record",
     SealIntent = "seal.intent",
     SealPrepared = "seal.prepared",
+    SealStaged = "seal.staged",
     SealStopped = "seal.stopped",
     SealAttached = "seal.attached",
     SealMoving = "seal.moving",

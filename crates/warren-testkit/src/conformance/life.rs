@@ -17,6 +17,7 @@ checks![
     a_destroyed_sandbox_is_gone_whatever_it_did,
     an_id_that_nobody_has_is_not_found,
     who_watches_sees_the_end,
+    one_that_is_handed_over_tells_its_new_spec,
     figures_are_told_while_it_lives,
     probes_and_the_name_are_told_at_any_time,
 ];
@@ -74,6 +75,7 @@ fn an_id_that_nobody_has_is_not_found(rig: &mut dyn Rig) {
     let (backend, id, none) = (rig.backend(), &request.id, IsolationErrorKind::NotFound);
     assert_refused(backend.dial(id), none, "dial");
     assert_refused(backend.watch(id), none, "watch");
+    assert_refused(backend.hand_over(id, &request.spec), none, "hand over");
     assert_refused(backend.halt(id), none, "halt");
     assert_refused(backend.destroy(id), none, "destroy");
     assert_refused(backend.usage(id), none, "usage");
@@ -128,4 +130,17 @@ fn probes_and_the_name_are_told_at_any_time(rig: &mut dyn Rig) {
     request.owner = OwnerBond::DiesWithOwner;
     create(rig, &request);
     assert!(!rig.backend().probe().is_empty());
+}
+
+fn one_that_is_handed_over_tells_its_new_spec(rig: &mut dyn Rig) {
+    let request = made(rig);
+    let watched = rig.backend().watch(&request.id).expect("watch");
+    let mut spec = request.spec.clone();
+    spec.labels.insert("whose".to_owned(), "another's".to_owned());
+    rig.backend().hand_over(&request.id, &spec).expect("hand over");
+    let found = listed(rig, &request.id).expect("it is listed");
+    assert!(found.alive && found.spec == spec && found.root == request.root, "{found:?}");
+    assert_answers(rig.backend(), &request.id);
+    rig.backend().halt(&request.id).expect("halt");
+    assert!(has_ended(&watched, PATIENCE), "who watched it before still sees its end");
 }

@@ -180,6 +180,11 @@ impl Book {
         Err(ended(id))
     }
 
+    pub(super) fn hand_over(&mut self, id: &SandboxId, spec: &SandboxSpec) -> Result<(), IsolationError> {
+        self.touch(id, "hand over")?.spec = spec.clone();
+        Ok(())
+    }
+
     pub(super) fn halt(&mut self, id: &SandboxId) -> Result<(), IsolationError> {
         self.touch(id, "halt")?.end(Life::Halted);
         Ok(())

@@ -10,6 +10,7 @@ use super::FakeIsolation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     Create,
+    HandOver,
     Dial,
     Watch,
     Freeze,

@@ -280,7 +280,8 @@ fn a_stack_of_two_hundred_layers_works() {
 fn a_crash_at_any_step_leaves_a_sandbox_that_works_sealed_or_not() {
     for point in CrashPoint::ALL.into_iter().filter(|point| point.name().starts_with("seal.")) {
         for running in [true, false] {
-            let at_rest = ["seal.intent", "seal.prepared", "seal.placing"].contains(&point.name());
+            let at_rest =
+                ["seal.intent", "seal.prepared", "seal.staged", "seal.placing"].contains(&point.name());
             if running || at_rest {
                 crash_while_sealing(point, running);
             }

@@ -4,7 +4,10 @@
 use std::fs;
 use std::io;
 
-use super::mounts::{MountId, Mounts};
+use super::mounts::{MountId, Mounts, read_kernel_file};
+
+/// Descriptors that stand for no file and watch none. A file's name begins with a slash.
+const FILELESS: [&str; 3] = ["socket:[", "pipe:[", "anon_inode:["];
 
 /// A text about the processes in the way; `None` if only the agent runs.
 pub(super) fn processes(agent: u32, all: &[u32]) -> Option<String> {
@@ -25,8 +28,15 @@ pub(super) fn agent(agent: u32, mounts: &Mounts) -> io::Result<Option<String>> {
             return Ok(Some("its agent works in a directory".to_owned()));
         }
     }
-    for entry in fs::read_dir(format!("/proc/{agent}/fdinfo"))? {
-        let text = fs::read_to_string(entry?.path())?;
+    for entry in fs::read_dir(format!("/proc/{agent}/fd"))? {
+        let entry = entry?;
+        let names = fs::read_link(entry.path())?;
+        if names.to_str().is_some_and(|names| FILELESS.iter().any(|kind| names.starts_with(kind))) {
+            continue;
+        }
+        let number = entry.file_name();
+        let text = read_kernel_file(&format!("/proc/{agent}/fdinfo/{}", number.to_string_lossy()))?;
+        let text = String::from_utf8_lossy(&text);
         if text.lines().any(|line| line.starts_with("inotify ")) {
             return Ok(Some("somebody watches its files".to_owned()));
         }

@@ -1,13 +1,16 @@
 //! Exchanging the root of a running sandbox while it is frozen.
 //!
-//! Two threads do it, because a thread in a sandbox's mount namespace no longer sees the host. One
-//! mounts the new overlays in a copy of this process's namespace and ends before the sandbox is
-//! frozen; the other waits inside the sandbox for the word to go.
+//! A thread of its own does it, because a thread in a sandbox's mount namespace no longer sees the
+//! host. It mounts the new overlays, enters the sandbox and waits there for the word to go.
+//!
+//! Linux before 6.15 takes only attached mounts as layers. There another thread mounts the overlays
+//! in a copy of this process's namespace, with which the attached layers go.
 
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags};
@@ -53,35 +56,71 @@ pub(in crate::native) fn mount_trees(plans: Vec<Plan>, area: OwnedFd, id_base: u
     let (answer, trees) = channel();
     std::thread::Builder::new().name("warren-overlay".to_owned()).spawn(move || {
         // The caller does not wait for the end of this thread and its namespace.
-        drop(answer.send(mount_here(plans, area, id_base).map_err(io::Error::from)));
+        drop(answer.send(mount_here(&plans, &area, id_base).map_err(io::Error::from)));
     })?;
     trees.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that mounts ended")))
 }
 
-fn mount_here(plans: Vec<Plan>, area: OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
-    sys::unshare_mounts()?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+/// The place of layers while they are mounted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layers {
+    Detached,
+    Attached,
+}
+
+/// Set once this kernel has refused layers that are attached nowhere, and taken the same attached.
+static MUST_ATTACH: AtomicBool = AtomicBool::new(false);
+
+fn mount_here(plans: &[Plan], area: &OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
+    sys::unshare_directories()?;
+    match mount_detached(plans, area, id_base) {
+        Err(Errno::INVAL) => mount_attached(plans, area, id_base),
+        answer => answer,
+    }
+}
+
+/// Mounts the overlays on layers as they are. Refused by Linux before 6.15. The thread has
+/// directories of its own, and acts as the sandbox's root from now on.
+fn mount_detached(plans: &[Plan], area: &OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
+    if MUST_ATTACH.load(Ordering::Relaxed) {
+        return Err(Errno::INVAL);
+    }
     // Names relative to it are short, and tell nothing in the sandbox's mount table.
     rustix::process::chdir("/proc/self/fd")?;
     sys::assume_file_ids(id_base)?;
-    // Linux before 6.15 takes only attached mounts as layers. They go with the namespace.
+    mount_all(plans, Layers::Detached, area, id_base)
+}
+
+fn mount_attached(plans: &[Plan], area: &OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
+    sys::unshare_mounts()?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    rustix::process::chdir("/proc/self/fd")?;
+    sys::assume_file_ids(id_base)?;
+    // They go with the namespace.
     let shown = plans.iter().filter_map(|plan| plan.shown.as_ref());
     let shown = shown.flat_map(|layers| [&layers.hidden, &layers.machine]);
-    for layer in plans.iter().flat_map(|plan| &plan.lowers).chain(shown).chain([&area]) {
+    for layer in plans.iter().flat_map(|plan| &plan.lowers).chain(shown).chain([area]) {
         attach(layer, CWD, "/dev")?;
     }
-    plans
-        .into_iter()
-        .map(|plan| Ok(Tree { mount: mount_tree(&plan, &area, id_base)?, at: plan.at }))
-        .collect()
+    let trees = mount_all(plans, Layers::Attached, area, id_base)?;
+    MUST_ATTACH.store(true, Ordering::Relaxed);
+    Ok(trees)
+}
+
+fn mount_all(plans: &[Plan], layers: Layers, area: &OwnedFd, id_base: u32) -> Result<Vec<Tree>, Errno> {
+    let mount =
+        |plan: &Plan| Ok(Tree { mount: mount_tree(plan, layers, area, id_base)?, at: plan.at.clone() });
+    plans.iter().map(mount).collect()
 }
 
 /// Mounts a tree as the agent does at the start, see [`warren_wire::guest::ShownMount`].
-fn mount_tree(plan: &Plan, area: &OwnedFd, id_base: u32) -> Result<OwnedFd, Errno> {
+fn mount_tree(plan: &Plan, layers: Layers, area: &OwnedFd, id_base: u32) -> Result<OwnedFd, Errno> {
     let Some(shown) = &plan.shown else { return mount_overlay(plan, &[], area) };
     let guarded = || {
         let overlay = sys::as_a_stranger(id_base, || mount_shown(shown))?;
-        attach(&overlay, CWD, "/dev")?;
+        if layers == Layers::Attached {
+            attach(&overlay, CWD, "/dev")?;
+        }
         mount_overlay(plan, &[&overlay], area)
     };
     match guarded() {
@@ -129,30 +168,47 @@ pub(in crate::native) fn cover(namespace: OwnedFd, trees: Vec<Tree>) -> io::Resu
     Ok(done.map_err(|_| io::Error::other("the thread in the sandbox panicked"))??)
 }
 
-/// A thread that waits inside the sandbox. If this is dropped, it ends without having done
-/// anything.
+/// A thread that mounts the new trees and waits inside the sandbox. If this is dropped, it ends
+/// without having changed anything there.
 #[derive(Debug)]
 pub(super) struct Mover {
     go: SyncSender<Vec<PathBuf>>,
-    done: Receiver<Result<(), Errno>>,
+    done: Receiver<io::Result<()>>,
+}
+
+/// A sandbox whose trees are to be exchanged, and its new trees.
+#[derive(Debug)]
+pub(super) struct Errand {
+    /// The sandbox's first process.
+    pub(super) pid: u32,
+    /// The first one is the root.
+    pub(super) plans: Vec<Plan>,
+    pub(super) area: OwnedFd,
+    pub(super) id_base: u32,
 }
 
 impl Mover {
-    /// Enters the mount namespace of a sandbox's first process. The first tree is the root.
-    pub(super) fn enter(pid: u32, trees: Vec<Tree>, steps: Steps) -> io::Result<Self> {
-        let namespace = OwnedFd::from(fs::File::open(format!("/proc/{pid}/ns/mnt"))?);
+    /// Starts the thread, without waiting until it is ready.
+    pub(super) fn start(errand: Errand, steps: Steps) -> io::Result<Self> {
+        let namespace = OwnedFd::from(fs::File::open(format!("/proc/{}/ns/mnt", errand.pid))?);
         let (go, word) = sync_channel::<Vec<PathBuf>>(0);
         let (answer, done) = channel();
         std::thread::Builder::new().name("warren-mover".to_owned()).spawn(move || {
-            let entered = sys::unshare_directories().and_then(|()| sys::enter_mounts(&namespace));
-            let ready = entered.is_ok();
-            if answer.send(entered).is_ok() && ready {
-                wait_and_move(&word, &answer, &trees, steps);
+            match errand.mount_and_enter(&namespace) {
+                Ok(trees) => {
+                    if answer.send(Ok(())).is_ok() {
+                        wait_and_move(&word, &answer, &trees, steps);
+                    }
+                }
+                Err(error) => drop(answer.send(Err(error))),
             }
         })?;
-        let mover = Self { go, done };
-        mover.answer()?;
-        Ok(mover)
+        Ok(Self { go, done })
+    }
+
+    /// Waits until the new trees are mounted and the thread is in the sandbox.
+    pub(super) fn ready(&self) -> io::Result<()> {
+        self.answer()
     }
 
     /// Puts the new trees in place of the old ones, with all mounts on those. After an error
@@ -163,23 +219,36 @@ impl Mover {
     }
 
     fn answer(&self) -> io::Result<()> {
-        let answer = self.done.recv().map_err(|_| io::Error::other("the thread in the sandbox ended"))?;
-        Ok(answer?)
+        self.done.recv().map_err(|_| io::Error::other("the thread in the sandbox ended"))?
+    }
+}
+
+impl Errand {
+    fn mount_and_enter(self, namespace: &OwnedFd) -> io::Result<Vec<Tree>> {
+        let Self { plans, area, id_base, .. } = self;
+        sys::unshare_directories()?;
+        let trees = match mount_detached(&plans, &area, id_base) {
+            // Not here: to leave a namespace of its own would make this thread wait for its end.
+            Err(Errno::INVAL) => mount_trees(plans, area, id_base)?,
+            answer => answer?,
+        };
+        sys::enter_mounts(namespace)?;
+        Ok(trees)
     }
 }
 
 fn wait_and_move(
     word: &Receiver<Vec<PathBuf>>,
-    answer: &Sender<Result<(), Errno>>,
+    answer: &Sender<io::Result<()>>,
     trees: &[Tree],
     steps: Steps,
 ) {
     if let Ok(standing) = word.recv() {
         let (done, old) = match exchange(trees, &standing, steps) {
             Ok(old) => (Ok(()), Some(old)),
-            Err(errno) => (Err(errno), None),
+            Err(errno) => (Err(errno.into()), None),
         };
-        let _ = answer.send(done);
+        drop(answer.send(done));
         // Closing the old root makes the kernel forget its cached files, which can take long.
         drop(old);
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use warren_core::RootTree;
 
 use crate::native::layers::{Appearance, upper, work};
-use crate::native::record::{self, Record};
+use crate::native::record::{self, Record, Staged};
 use crate::native::remove;
 use crate::native::step::{CrashPoint, Steps};
 
@@ -115,9 +115,14 @@ impl Intent {
         (format!("{NEXT}/{}", upper(number)), format!("{NEXT}/{}", work(number)))
     }
 
+    /// The sandbox's record once the seal is done.
+    pub(super) fn record_after(&self, record: &Record) -> Record {
+        record.standing_on(self.root.clone(), Some(&self.into))
+    }
+
     /// Moves everything to its final place. May be repeated after a crash at any point: the last
-    /// rename of a tree tells that it is done.
-    pub(super) fn finish(&self, record: &Record, directory: &Path, steps: Steps) -> io::Result<Record> {
+    /// rename of a tree tells that it is done. `after` is the record that holds then.
+    pub(super) fn finish(&self, directory: &Path, steps: Steps, after: Staged) -> io::Result<Record> {
         let next = directory.join(NEXT);
         for &number in &self.trees {
             let (upper, work) = (upper(number), work(number));
@@ -134,9 +139,7 @@ impl Intent {
             }
             fs::rename(next.join(&upper), directory.join(&upper))?;
         }
-        let record = record.standing_on(self.root.clone(), Some(&self.into));
-        record.store(directory)?;
-        Ok(record)
+        after.put()
     }
 
     /// Removes the plan of a seal that is done.

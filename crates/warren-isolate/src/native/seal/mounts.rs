@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ pub(super) struct Cover {
 impl Mounts {
     /// The table of a process. Only this backend mounts anything there.
     pub(in crate::native) fn of(pid: u32) -> io::Result<Self> {
-        let text = fs::read(format!("/proc/{pid}/mountinfo"))?;
+        let text = read_kernel_file(&format!("/proc/{pid}/mountinfo"))?;
         parse(&text)
             .map(Self)
             .ok_or_else(|| io::Error::other("the mount table of the sandbox cannot be read"))
@@ -92,6 +92,13 @@ impl Mounts {
         let stands = |mount: &&Mount| trees.contains(&mount.parent) && !is_exchanged(mount);
         self.0.iter().filter(stands).map(|mount| mount.at.as_path()).collect()
     }
+}
+
+/// Reads a file whose size the kernel does not tell, with room for most of them from the start.
+pub(super) fn read_kernel_file(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = Vec::with_capacity(16 << 10);
+    fs::File::open(path)?.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn parse(text: &[u8]) -> Option<Vec<Mount>> {
