@@ -13,7 +13,7 @@ use crate::admit::check_words;
 use crate::driver::{Driver, First, MakeError, Making};
 use crate::error::{Field, PolicyField, Wording};
 use crate::ports::{Backend, blocking};
-use crate::state::Pin;
+use crate::state::{Claim, Pin, Spare};
 use crate::{Engine, EngineError};
 
 /// A request for a fresh sandbox.
@@ -82,7 +82,7 @@ impl Engine {
     /// Makes a sandbox. Everything that can be known beforehand is checked before anything is
     /// written; the rest ends in a record that says why it failed. What has begun goes on when the
     /// caller goes away.
-    pub(crate) async fn make(&self, make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
+    pub(crate) async fn make(&self, mut make: MakeSandbox) -> Result<SandboxRecord, MakeError> {
         self.may_change()?;
         check_words(Field::Metadata, &make.new.metadata)?;
         let traffic = make.new.traffic.validate();
@@ -92,16 +92,45 @@ impl Engine {
             self.admit(&make.session.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
         let (history, pin) = self.first_history(&make).await?;
         let seat = self.shared.seats.take(&make.session.owner)?;
+        let claim = self.claim(&make, &backend).await;
+        if let Some(spare) = claim.as_ref().and_then(Claim::spare) {
+            make.session.sandbox = spare.id().clone();
+        }
         let record = self.first_record(&make, backend.as_ref(), history);
         let (reply, answer) = oneshot::channel();
         let MakeSandbox { session, idempotency, background, .. } = make;
-        let making = Making { session, idempotency, background, pin, reply };
+        let making = Making { session, idempotency, background, pin, claim, reply };
         let id = record.id.clone();
         if Driver::start(self, record, backend, Some(seat), First::Make(Box::new(making))).is_none() {
             let error = CatalogError::new(CatalogErrorKind::AlreadyExists, format!("make {id} anew"));
             return Err(MakeError::Engine(error.into()));
         }
+        self.shared.pools.forget(&id);
         answer.await.unwrap_or(Err(MakeError::Engine(EngineError::ShuttingDown)))
+    }
+
+    /// A machine that was made ahead of time and is just what is asked for, if there is one.
+    async fn claim(&self, make: &MakeSandbox, backend: &Arc<Backend>) -> Option<Claim> {
+        let template = &make.new.spec.template;
+        if make.new.from.is_some() || !self.shared.settings.pools.templates.contains_key(template) {
+            return None;
+        }
+        let claim = self.shared.pools.take(&make.new.spec, make.new.disk_limit_required);
+        let (engine, backend) = (self.inner(), Arc::clone(backend));
+        let (id, spec) = (make.session.sandbox.clone(), make.new.spec.clone());
+        // The template may have changed since, and the machine may have ended.
+        let fits = move |claim: &Claim| {
+            let asked = engine.marked_request(&id, &spec, &backend).ok();
+            let same = |spare: &Spare| Arc::ptr_eq(&spare.backend, &backend);
+            let serves = |asked| claim.spare().is_some_and(|spare| same(spare) && spare.serves(&asked));
+            asked.is_some_and(serves)
+        };
+        let claim = match claim {
+            None => None,
+            Some(claim) => blocking(move || Some(claim).filter(fits)).await,
+        };
+        self.shared.pools.count(claim.is_some());
+        claim
     }
 
     /// The backend for a sandbox that is to be made, once all that can be known beforehand is
@@ -120,7 +149,7 @@ impl Engine {
     }
 
     /// The backend for a spec: the named one, or the first that can.
-    fn choose_backend(
+    pub(crate) fn choose_backend(
         &self,
         spec: &SandboxSpec,
         disk_limit_required: bool,

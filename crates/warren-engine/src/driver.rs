@@ -47,7 +47,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use warren_core::{Isolation, Pulse, SandboxId, SandboxRecord, SnapshotId, Status};
+use warren_core::{Isolation, Pulse, RootTree, SandboxId, SandboxRecord, SnapshotId, Status};
 use warren_wire::guest::ProcessInfo;
 
 use crate::bounds::Seat;
@@ -62,7 +62,7 @@ pub(crate) use self::capture::plain_row;
 pub(crate) use self::network::Adopted;
 use self::network::Link;
 pub(crate) use self::settle::Remains;
-pub(crate) use self::start::{MARK, MakeError, Making};
+pub(crate) use self::start::{MARK, MakeError, Making, SPARE};
 use self::unfinished::Unfinished;
 
 /// How long a driver waits for the letter it was started for.
@@ -102,6 +102,8 @@ pub(crate) struct Driver {
     /// A state that is known to have just the layers that the sandbox stands on, so that no copy
     /// has to be looked for.
     plain: Option<SnapshotId>,
+    /// The layers of its template, where they were just found out.
+    template: Option<Vec<RootTree>>,
     link: Link,
 }
 
@@ -144,6 +146,7 @@ impl Driver {
             busy_ms: now_ms,
             unfinished: Unfinished::Nothing,
             plain: None,
+            template: None,
             link,
         };
         tokio::spawn(driver.run(first));

@@ -18,7 +18,7 @@
 //! open                                            the beginning and the end
 //! reconcile sweep health stats forget             the engine's own work
 //! chats tools images snapshots runs               what is done with sandboxes
-//! sessions files processes network secrets events
+//! sessions files processes network secrets events pools
 //! create sandboxes entry admit journal
 //! driver                                          one sandbox each
 //! engine                                          the engine, and handles for a caller
@@ -47,6 +47,7 @@ mod images;
 mod journal;
 mod network;
 mod open;
+mod pools;
 mod ports;
 mod processes;
 mod reconcile;
@@ -91,7 +92,7 @@ pub use secrets::Secrets;
 pub use sessions::{
     Abilities, Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions,
 };
-pub use settings::{DiskThresholds, NetworkSettings, Settings, TierLimits};
+pub use settings::{DiskThresholds, NetworkSettings, PoolSettings, Settings, TierLimits};
 pub use snapshots::{
     EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, ToldSize,
     TurnDone,

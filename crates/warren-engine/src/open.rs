@@ -19,7 +19,7 @@ use crate::error::sentence;
 use crate::ports::Backend;
 use crate::ports::blocking;
 use crate::state::{
-    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Registry, Sightings, State, Woken,
+    Builds, Events, Figures, Journal, Keep, Keyed, Leases, Pools, Registry, Sightings, State, Woken,
 };
 use crate::{Engine, EngineError, Mode, Parts, Settings, forget, reconcile, sweep};
 
@@ -69,6 +69,7 @@ impl Engine {
         })
         .await?;
         let (journal, journal_jobs) = Journal::new();
+        let (pools, unused_spares) = Pools::new();
         let presence = Arc::new(Presence::default());
         let (count, limits) = (parts.backends.len(), settings.heavy_work);
         let backends = parts.backends.iter().cloned();
@@ -81,6 +82,7 @@ impl Engine {
             figures: Figures::default(),
             probes: Mutex::default(),
             leases: Leases::default(),
+            pools,
             builds: Builds::default(),
             woken: Woken::default(),
             keep: Keep::default(),
@@ -113,6 +115,7 @@ impl Engine {
         tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
         tokio::spawn(sweep::keep_balance(engine.inner()));
+        tokio::spawn(engine.inner().keep_pools(unused_spares));
         Ok(engine)
     }
 
@@ -137,6 +140,7 @@ impl Engine {
     /// Refuses new work, waits for records to be written, and ends. Idempotent.
     pub async fn shutdown(&self, policy: ShutdownPolicy) {
         self.shared.refusing.store(true, Ordering::Release);
+        self.empty_pools().await;
         if let Some(ending) = policy.ending().filter(|_| !self.is_closed() && self.mode() == Mode::Normal) {
             self.stop_all(ending).await;
         }

@@ -8,6 +8,7 @@
 //! | stopping      | finished           | finished                | finished  |
 //! | stopped, files kept | halted       | left alone              | left alone |
 //! | none, or over | removed            | removed                 |           |
+//! | none, a spare of a pool | removed  | removed                 |           |
 //!
 //! (1) If that is so for most of them, somebody is asked first.
 //!
@@ -134,7 +135,7 @@ impl World {
                 }
             }
             let seen = found.values().map(|(_, found)| found);
-            let known = |id: &SandboxId| engine.shared.registry.holds(id);
+            let known = |id: &SandboxId| engine.knows(id);
             layers::correct_stacks(&engine, &mut records, seen, known).map_err(LookError::Catalog)?;
             let watches = watch_all(&records, &found);
             Ok(Self { records, found, watches, links: HashMap::new() })
@@ -145,9 +146,16 @@ impl World {
     fn plan(&self, engine: &Engine) -> Plan {
         let found: HashMap<&SandboxId, &Found> =
             self.found.iter().map(|(id, (_, found))| (id, found)).collect();
-        let known = |id: &SandboxId| engine.shared.registry.holds(id);
+        let known = |id: &SandboxId| engine.knows(id);
         let clock = engine.shared.parts.clock.as_ref();
         Plan::make(&self.records, &found, known, engine.node(), clock.boot_id())
+    }
+}
+
+impl Engine {
+    /// True for a sandbox that has a driver, and for a machine that was made ahead of time.
+    fn knows(&self, id: &SandboxId) -> bool {
+        self.shared.registry.holds(id) || self.shared.pools.holds(id)
     }
 }
 
@@ -232,7 +240,7 @@ fn carry_out(
         let cell = Driver::start(engine, record, backend, None, first);
         settling.extend(cell.filter(|_| !as_recorded));
     }
-    let orphans = if all { plan.orphans } else { Vec::new() };
+    let orphans = if all { [plan.orphans, plan.spares].concat() } else { Vec::new() };
     let orphans = orphans.into_iter().filter_map(|id| Some((world.found.remove(&id)?.0, id))).collect();
     let engine = engine.inner();
     tokio::spawn(async move {

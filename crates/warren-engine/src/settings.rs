@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_core::{
     Automatic, ByteSize, CopyBound, Cpus, Flush, Limits, NetworkLimits, NetworkPolicy, NetworkRule,
@@ -65,6 +66,7 @@ pub struct Settings {
     /// How long a pause waits for what goes on, if it does not say.
     pub pause_drain_ms: u64,
     pub network: NetworkSettings,
+    pub pools: PoolSettings,
     /// How much heavy work is done at once.
     pub heavy_work: HeavyWorkLimits,
 }
@@ -78,6 +80,22 @@ pub struct NetworkSettings {
     pub exceptions: Vec<NetworkRule>,
     /// The most that a sandbox may ask for.
     pub most: NetworkLimits,
+}
+
+/// Machines that are made ahead of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// How many of each template are kept ready, with the limits and the network of a sandbox that
+    /// asks for none.
+    pub templates: BTreeMap<TemplateName, usize>,
+    /// One that is older than this is replaced.
+    pub oldest: Duration,
+}
+
+impl Default for PoolSettings {
+    fn default() -> Self {
+        Self { templates: BTreeMap::new(), oldest: Duration::from_secs(25 * 60) }
+    }
 }
 
 /// Run limits by tier.
@@ -128,6 +146,7 @@ impl Default for Settings {
             flush: Flush::default(),
             pause_drain_ms: 5000,
             network: NetworkSettings::default(),
+            pools: PoolSettings::default(),
             heavy_work: HeavyWorkLimits::default(),
         }
     }

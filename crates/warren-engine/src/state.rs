@@ -9,6 +9,7 @@ mod journal;
 mod keyed;
 mod layers;
 mod leases;
+mod pools;
 mod registry;
 mod sightings;
 mod thinking;
@@ -39,6 +40,7 @@ pub(crate) use self::journal::{Job, Journal, Unwatched, lost};
 pub(crate) use self::keyed::{Held, Keyed};
 pub(crate) use self::layers::{Keep, Pin, all_pages, all_snapshots, restacked, stands_on};
 pub(crate) use self::leases::Leases;
+pub(crate) use self::pools::{Claim, Pools, Spare};
 pub(crate) use self::registry::Registry;
 pub(crate) use self::sightings::{KEPT, Known, MOST_REACHED, Moment, Sightings, is_open};
 pub use self::sightings::{NetworkAsk, NetworkSighting};
@@ -61,6 +63,7 @@ pub(crate) struct State {
     /// The last probe of each backend, and its time.
     pub(crate) probes: Mutex<Option<(u64, Vec<Probe>)>>,
     pub(crate) leases: Leases,
+    pub(crate) pools: Pools,
     /// Tool calls with an id that are going on.
     pub(crate) calls: Keyed<(SandboxId, String)>,
     pub(crate) in_flight: Arc<InFlight>,

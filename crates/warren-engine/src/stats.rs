@@ -38,8 +38,8 @@ impl Engine {
             stopped_sandboxes: registry.kept_count() as u64,
             active_sessions,
             detached_sessions,
-            pool_size: 0,
-            pool_hit_rate: 0.0,
+            pool_size: self.shared.pools.size() as u64,
+            pool_hit_rate: self.shared.pools.hit_rate(),
             mean_creation_ms: figures.mean_creation_ms(),
             execs: get(&figures.execs),
         }

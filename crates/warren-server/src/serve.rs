@@ -159,6 +159,7 @@ pub fn serve(
     raise_open_files();
     let assembly = Assembly::new(config.clone(), Purpose::Server)?;
     let machine = assembly.crash_at(options.crash_at.and_then(CrashAt::backend)).machine()?;
+    prepare_template(&machine);
     let runtime = runtime().map_err(ServeError::Runtime)?;
     let ended = runtime.block_on(run(machine, config, &options, doors, announce));
     if matches!(ended, Err(ServeError::Interrupted)) {
@@ -169,6 +170,15 @@ pub fn serve(
         runtime.shutdown_timeout(LAST_TASKS);
     }
     ended
+}
+
+/// Makes the built-in template, which takes a second in a fresh data directory, before anybody
+/// waits for a sandbox of it. Who asks for one on a machine that cannot have it hears why not.
+fn prepare_template(machine: &Machine) {
+    if let Err(error) = machine.templates.host() {
+        let error = warren_core::error_chain(&error);
+        tracing::warn!(error, "the template `host` cannot be used");
+    }
 }
 
 /// Threads that serve requests come first, then those that wait for the catalog, then all that does

@@ -76,6 +76,7 @@ impl Driver {
             at_unix_ms: self.engine.shared.parts.clock.unix_ms(),
             broken: false,
             is_plain: self.plain.is_some() && self.plain == self.record.history.head,
+            template: self.template.clone(),
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
         let turn = self.cell.backend.turns.to_capture(&self.record.owner).await;
@@ -125,9 +126,17 @@ impl Driver {
 impl Engine {
     /// The layers that a sandbox stands on, template included. Blocks.
     pub(crate) fn root_of(&self, record: &SandboxRecord) -> Result<Vec<RootTree>, EngineError> {
-        let mut root = self.template_root(&record.id, &record.spec)?;
-        self.shared.parts.layers.stand_on(&record.history.stack, &mut root)?;
-        Ok(root)
+        self.root_on(self.template_root(&record.id, &record.spec)?, record)
+    }
+
+    /// As [`Engine::root_of`], with the layers of its template.
+    fn root_on(
+        &self,
+        mut template: Vec<RootTree>,
+        record: &SandboxRecord,
+    ) -> Result<Vec<RootTree>, EngineError> {
+        self.shared.parts.layers.stand_on(&record.history.stack, &mut template)?;
+        Ok(template)
     }
 
     /// The layers of a sandbox's template. Blocks.

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use tokio::time::timeout;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Activity, Busy, DeathCause, Event, JournalEntry, Request, RootState, SandboxRecord, SnapshotId,
-    SnapshotReason, SnapshotRecord,
+    Activity, Busy, CreateRequest, DeathCause, Event, JournalEntry, Request, RootState, SandboxRecord,
+    SnapshotId, SnapshotReason, SnapshotRecord, Stack,
 };
 
 use super::Driver;
@@ -31,7 +31,8 @@ use super::capture::{Posture, plain_row};
 use super::start::{Occasion, StartError};
 use super::status::advance;
 use crate::cell::{
-    Capture, CaptureOrder, Copying, EndedProcess, Goal, Need, RollbackOrder, RolledBack, head_or_start,
+    Capture, CaptureOrder, Copying, EndedProcess, Goal, Need, RollbackOrder, RolledBack, WayBack,
+    head_or_start,
 };
 use crate::certificate::{Ending, Evidence};
 use crate::error::{Field, sentence};
@@ -47,6 +48,8 @@ const LISTING_PATIENCE: Duration = Duration::from_secs(1);
 /// The rest of a rollback, once the sandbox is halted.
 struct Plan {
     goal: Goal,
+    /// The goal, where it is a snapshot that was asked for.
+    known: Option<Usable>,
     redo: Vec<SnapshotId>,
     force: bool,
     /// Entries that had ended since the last capture.
@@ -67,7 +70,12 @@ struct Target {
 struct Switched {
     to: SnapshotRecord,
     safety: SnapshotRecord,
+    /// The history has a point for this rollback, so that one undo leads back.
+    noted: bool,
 }
+
+/// A snapshot that can be gone back to, and what keeps its layers.
+type Usable = (SnapshotRecord, Pin);
 
 impl Driver {
     pub(super) async fn roll_back(&mut self, order: RollbackOrder) -> Result<RolledBack, EngineError> {
@@ -79,7 +87,7 @@ impl Driver {
         let tools_in_flight = if force { 0 } else { activity.tools_in_flight };
         self.check_with(Activity { tools_in_flight, ..activity }, Request::Rollback)?;
         // What is wrong with the goal is better known before anything is captured or ends.
-        self.check_goal(&goal).await?;
+        let known = self.check_goal(&goal).await?;
         let redo = self.record.history.redo.clone();
         // What ends by the rollback is no operation that it takes back.
         let mut done = self.uncaptured().await?;
@@ -89,7 +97,7 @@ impl Driver {
             None
         };
         let target = match &early {
-            Some(_) => Some(self.target(&goal, self.record.history.redo.clone(), force).await?),
+            Some(_) => Some(self.target(&goal, None, self.record.history.redo.clone(), force).await?),
             None => None,
         };
         if early.is_some() {
@@ -97,21 +105,22 @@ impl Driver {
         }
         self.check_uncaptured(&goal, force, &done).await?;
         let mut ended = Vec::new();
-        let Switched { to, safety } = if self.record.is_live() {
+        let Switched { to, safety, noted } = if self.record.is_live() {
             let running = timeout(LISTING_PATIENCE, self.running()).await.unwrap_or_default();
             ended = running
                 .into_iter()
                 .map(|process| EndedProcess { id: process.process.0, command: as_typed(&process.argv) })
                 .collect();
-            self.roll_back_live(early.zip(target), Plan { goal: goal.clone(), redo, force, done }).await?
+            self.roll_back_live(early.zip(target), Plan { goal: goal.clone(), known, redo, force, done })
+                .await?
         } else {
-            self.roll_back_halted(Plan { goal: goal.clone(), redo, force, done }).await?
+            self.roll_back_halted(Plan { goal: goal.clone(), known, redo, force, done }).await?
         };
         drop(exclusive);
         self.emit(Event::SandboxRolledBack { to: to.id.clone(), safety: safety.id.clone() });
         tracing::info!(sandbox.id = %self.record.id, snapshot.id = %to.id, "a sandbox went back to an earlier state");
         self.engine.squash_if_deep(&self.record);
-        let back = self.way_back(&goal, &safety).await?;
+        let back = if noted { Some(WayBack::Undo(1)) } else { self.way_back(&goal, &safety).await? };
         Ok(RolledBack { sandbox: self.record.clone(), to, safety, ended, back, took: began.elapsed() })
     }
 
@@ -121,7 +130,9 @@ impl Driver {
         plan: Plan,
     ) -> Result<Switched, EngineError> {
         let watch = self.watch.take();
-        if let Err(error) = self.isolate(|backend, id| backend.halt(id)).await {
+        // All that the next life needs but its layers is found out while this one ends.
+        let (halted, prepared) = tokio::join!(self.isolate(|backend, id| backend.halt(id)), self.prepare());
+        if let Err(error) = halted {
             // Whatever of it still runs goes on; what does not is noticed as any end is.
             self.watch = watch;
             self.engine.fault();
@@ -132,9 +143,14 @@ impl Driver {
         self.passed(EngineStep::RollbackHalted);
         let switched = match ready {
             Some((safety, target)) => self.switch(target, safety).await,
-            None => self.save_and_switch(plan).await,
+            None => {
+                self.template = prepared.as_ref().map(|request| request.root.trees().to_vec());
+                let switched = self.save_and_switch(plan).await;
+                self.template = None;
+                switched
+            }
         };
-        let started = self.go_on().await;
+        let started = self.go_on(prepared).await;
         let switched = switched?;
         started?;
         self.cell.set_captured(self.cell.changes());
@@ -148,7 +164,7 @@ impl Driver {
     }
 
     async fn save_and_switch(&mut self, plan: Plan) -> Result<Switched, EngineError> {
-        let Plan { goal, redo, force, done } = plan;
+        let Plan { goal, known, redo, force, done } = plan;
         let Some(safety) = self.save(Posture::Halted, Copying::WhateverItCosts, done).await? else {
             let why = "what it holds can be neither sealed nor copied".to_owned();
             return Err(EngineError::SnapshotsUnavailable(why));
@@ -160,7 +176,7 @@ impl Driver {
             Goal::Redo(_) => redo,
             Goal::To(_) | Goal::Undo(_) => self.record.history.redo.clone(),
         };
-        let target = self.target(&goal, redo, force).await?;
+        let target = self.target(&goal, known, redo, force).await?;
         self.switch(target, safety).await
     }
 
@@ -225,6 +241,7 @@ impl Driver {
             record.history.redo = redo;
             rows.push(row);
         }
+        let noted = !rows.is_empty();
         let unsynced: Vec<_> = rows.iter().filter(|row| !row.durable).map(|row| row.id.clone()).collect();
         // Not synced: that would wait for all that anybody has written lately. A power cut ends the
         // sandbox, and what it then stands on is read from the backend's own record.
@@ -237,7 +254,7 @@ impl Driver {
             self.engine.shared.keep.sync_soon(&self.record.owner, &id);
         }
         self.passed(EngineStep::RollbackSwitched);
-        Ok(Switched { to: snapshot, safety })
+        Ok(Switched { to: snapshot, safety, noted })
     }
 
     fn row_of_rollback(&self, to: &SnapshotRecord, replaced: &SnapshotRecord) -> SnapshotRecord {
@@ -253,11 +270,20 @@ impl Driver {
         }
     }
 
+    /// The request for another life of this sandbox, without its layers. `None` if that fails, or
+    /// would: then it is tried again, and the failure told, when the request is needed.
+    async fn prepare(&self) -> Option<CreateRequest> {
+        let (engine, mut record) = (self.engine.inner(), self.record.clone());
+        let backend = Arc::clone(&self.cell.backend);
+        record.history.stack = Stack::default();
+        blocking(move || engine.request_for(&record, RootState::Kept, &backend)).await.ok()
+    }
+
     /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files
-    /// are kept.
-    async fn go_on(&mut self) -> Result<(), EngineError> {
+    /// are kept. `prepared` is the request for that, without layers.
+    async fn go_on(&mut self, prepared: Option<CreateRequest>) -> Result<(), EngineError> {
         let started = match self.catch_up().await {
-            Ok(()) => self.start_as_recorded().await,
+            Ok(()) => self.start_as_recorded(prepared).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &started {
@@ -281,21 +307,28 @@ impl Driver {
         self.conclude(SandboxRecord { death: Some(death), ..last }, EngineStep::StopWritten).await
     }
 
-    async fn start_as_recorded(&mut self) -> Result<(), EngineError> {
+    async fn start_as_recorded(&mut self, prepared: Option<CreateRequest>) -> Result<(), EngineError> {
         let (engine, record) = (self.engine.inner(), self.record.clone());
         let backend = Arc::clone(&self.cell.backend);
-        let request = blocking(move || engine.request_for(&record, RootState::Kept, &backend)).await?;
+        let request = blocking(move || match prepared {
+            Some(mut request) => {
+                engine.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
+                Ok(request)
+            }
+            None => engine.request_for(&record, RootState::Kept, &backend),
+        });
+        let request = request.await?;
         let started = self.start_with(request, Occasion::Rollback).await;
         started.map_err(|error: StartError| self.start_failed(error))
     }
 
-    /// Refuses a goal that cannot be reached, whether or not the state has changed.
-    async fn check_goal(&self, goal: &Goal) -> Result<(), EngineError> {
+    /// Refuses a goal that cannot be reached, whether or not the state has changed. Answers the
+    /// snapshot that was asked for, if one was.
+    async fn check_goal(&self, goal: &Goal) -> Result<Option<Usable>, EngineError> {
         match goal {
-            Goal::To(id) => self.usable(id).await.map(drop),
-            Goal::Undo(_) => Ok(()),
+            Goal::To(id) => self.usable(id).await.map(Some),
             Goal::Redo(_) if self.record.history.redo.is_empty() => Err(self.nothing_to("redo")),
-            Goal::Redo(_) => Ok(()),
+            Goal::Undo(_) | Goal::Redo(_) => Ok(None),
         }
     }
 
@@ -344,6 +377,7 @@ impl Driver {
     async fn target(
         &self,
         goal: &Goal,
+        known: Option<Usable>,
         mut redo: Vec<SnapshotId>,
         force: bool,
     ) -> Result<Target, EngineError> {
@@ -365,7 +399,10 @@ impl Driver {
                 (again.swap_remove(0), redo, false)
             }
         };
-        let (snapshot, pin) = self.usable(&id).await?;
+        let (snapshot, pin) = match known.filter(|(snapshot, _)| snapshot.id == id) {
+            Some(known) => known,
+            None => self.usable(&id).await?,
+        };
         Ok(Target { snapshot, redo, operation, _pin: pin })
     }
 
@@ -379,7 +416,7 @@ impl Driver {
     }
 
     /// A snapshot that this sandbox can go back to.
-    async fn usable(&self, id: &SnapshotId) -> Result<(SnapshotRecord, Pin), EngineError> {
+    async fn usable(&self, id: &SnapshotId) -> Result<Usable, EngineError> {
         let (engine, owner, id) = (self.engine.inner(), self.record.owner.clone(), id.clone());
         let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &id)).await?;
         if snapshot.spec.template != self.record.spec.template {

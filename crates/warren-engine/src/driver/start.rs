@@ -17,11 +17,14 @@ use super::{Driver, Link};
 use crate::certificate::{Ending, Evidence};
 use crate::error::{Field, sentence};
 use crate::ports::Backend;
-use crate::state::Pin;
+use crate::state::{Claim, Pin, Spare};
 use crate::{Engine, EngineError, EngineStep};
 
 /// The label of sandboxes that says which node's they are.
 pub(crate) const MARK: &str = "warren.engine";
+
+/// The label of machines that are made ahead of time and are nobody's yet.
+pub(crate) const SPARE: &str = "warren.spare";
 
 /// Why a sandbox was not made.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +45,8 @@ pub(crate) struct Making {
     pub(crate) background: bool,
     /// Keeps the layers that it begins with until they are written down.
     pub(crate) pin: Option<Pin>,
+    /// A machine that runs already, under the id of the sandbox.
+    pub(crate) claim: Option<Claim>,
     pub(crate) reply: oneshot::Sender<Result<SandboxRecord, MakeError>>,
 }
 
@@ -107,7 +112,7 @@ struct NotStarted {
 
 impl Driver {
     pub(super) async fn make(&mut self, making: Making) -> ControlFlow<()> {
-        let Making { session, idempotency, background, pin, reply } = making;
+        let Making { session, idempotency, background, pin, claim, reply } = making;
         let request = match self.write_down(session, idempotency).await {
             Ok(request) => request,
             Err(error) => {
@@ -122,9 +127,9 @@ impl Driver {
         if background {
             drop(reply.send(Ok(self.record.clone())));
             // Nobody waits for the answer: the record, an event and the session tell it.
-            drop(self.make_recorded(request).await);
+            drop(self.make_recorded(request, claim).await);
         } else {
-            let made = self.make_recorded(request).await;
+            let made = self.make_recorded(request, claim).await;
             drop(reply.send(made.map(|()| self.record.clone()).map_err(MakeError::Engine)));
         }
         ControlFlow::Continue(())
@@ -155,8 +160,12 @@ impl Driver {
         Ok(request)
     }
 
-    async fn make_recorded(&mut self, request: CreateRequest) -> Result<(), EngineError> {
-        match self.start_with(request, Occasion::Create).await {
+    async fn make_recorded(
+        &mut self,
+        request: CreateRequest,
+        claim: Option<Claim>,
+    ) -> Result<(), EngineError> {
+        match self.start_or_take_over(request, claim, Occasion::Create).await {
             Ok(()) => {
                 self.engine.shared.figures.created(self.record.made_in_ms);
                 self.engine.sandbox_ready(&self.record).await;
@@ -229,9 +238,19 @@ impl Driver {
         request: CreateRequest,
         occasion: Occasion,
     ) -> Result<(), StartError> {
+        self.start_or_take_over(request, None, occasion).await
+    }
+
+    /// As [`Driver::start_with`]; with a claim, it runs already.
+    async fn start_or_take_over(
+        &mut self,
+        request: CreateRequest,
+        claim: Option<Claim>,
+        occasion: Occasion,
+    ) -> Result<(), StartError> {
         let start = Start::of(self).map_err(|error| StartError::Denied(Box::new(error)))?;
         let state = request.state;
-        let run = move || start.run(request, occasion);
+        let run = move || start.run(request, claim, occasion);
         match self.cell.backend.change(&self.record.owner, run).await {
             Ok((watch, record)) => {
                 self.link = if record.spec.network.is_none() { Link::None } else { Link::Held };
@@ -301,7 +320,8 @@ impl Start {
 
     fn run(
         mut self,
-        mut request: CreateRequest,
+        request: CreateRequest,
+        claim: Option<Claim>,
         occasion: Occasion,
     ) -> Result<(OwnedFd, SandboxRecord), NotStarted> {
         let (made, ready) = occasion.steps();
@@ -311,10 +331,28 @@ impl Start {
             let cleared = self.backend.port.layered().map_or(Ok(()), |layered| layered.clear(&id));
             cleared.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
         }
+        let watch = match claim.and_then(Claim::keep) {
+            Some(spare) => self.take_over(&request, spare).map(Some),
+            None => self.start(request).map(|()| None),
+        };
+        let watch = watch.map_err(|(error, left)| self.unlinked(error, left))?;
+        self.passed(made);
+        let (record, backend) = (self.record.clone(), self.backend.port.as_ref());
+        let recorded = watch_and_record(&self.engine, backend, record, watch, began_ms);
+        let started = recorded.map_err(|error| {
+            let left = undo(backend, &id, state).is_err();
+            self.unlinked(error, left)
+        })?;
+        self.passed(ready);
+        Ok(started)
+    }
+
+    /// Starts it. The error says whether something of it is left.
+    fn start(&mut self, mut request: CreateRequest) -> Result<(), (StartError, bool)> {
         if !self.record.spec.network.is_none() {
             let SandboxRecord { owner, spec, .. } = &self.record;
-            let attached = self.engine.shared.parts.networks.attach(&id, owner, &spec.network);
-            let attachment = attached.map_err(|error| self.unlinked(StartError::Network(error), false))?;
+            let attached = self.engine.shared.parts.networks.attach(&request.id, owner, &spec.network);
+            let attachment = attached.map_err(|error| (StartError::Network(error), false))?;
             request.network = attachment.namespace.map(Arc::new);
             request.env.extend(attachment.env);
             self.record.addresses = attachment.addresses;
@@ -322,16 +360,26 @@ impl Start {
         }
         // The namespace goes with the request: from here on only the sandbox itself keeps it.
         let created = self.backend.port.create(request);
-        created.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
-        self.passed(made);
-        let recorded =
-            watch_and_record(&self.engine, self.backend.port.as_ref(), self.record.clone(), began_ms);
-        let started = recorded.map_err(|error| {
-            let left = undo(self.backend.port.as_ref(), &id, state).is_err();
-            self.unlinked(error, left)
-        })?;
-        self.passed(ready);
-        Ok(started)
+        created.map(drop).map_err(|error| (StartError::Backend(error), false))
+    }
+
+    /// Makes a machine that runs already the sandbox's. The error says whether something of it is
+    /// left.
+    fn take_over(&mut self, request: &CreateRequest, spare: Spare) -> Result<OwnedFd, (StartError, bool)> {
+        let taken = self.backend.port.hand_over(&request.id, &request.spec).map_err(StartError::Backend);
+        let linked = taken.and_then(|()| {
+            let SandboxRecord { owner, spec, .. } = &self.record;
+            if !spec.network.is_none() {
+                let adopted = self.engine.shared.parts.networks.adopt(&request.id, owner, &spec.network);
+                self.record.addresses = adopted.map_err(StartError::Network)?.addresses;
+                self.passed(EngineStep::NetworkAttached);
+            }
+            Ok(spare.watch)
+        });
+        linked.map_err(|error| {
+            let left = undo(self.backend.port.as_ref(), &request.id, request.state).is_err();
+            (error, left)
+        })
     }
 
     /// Removes the link of a start that failed.
@@ -358,10 +406,11 @@ fn watch_and_record(
     engine: &Engine,
     backend: &dyn Isolation,
     mut record: SandboxRecord,
+    watch: Option<OwnedFd>,
     began_ms: u64,
 ) -> Result<(OwnedFd, SandboxRecord), StartError> {
     let parts = &engine.shared.parts;
-    let watch = backend.watch(&record.id).map_err(StartError::Backend)?;
+    let watch = watch.map_or_else(|| backend.watch(&record.id), Ok).map_err(StartError::Backend)?;
     if record.death.take().is_some() {
         let lifetime_ms = record.spec.limits.lifetime_s.saturating_mul(1000);
         record.deadline = Deadline::after(parts.clock.as_ref(), lifetime_ms);
@@ -427,14 +476,24 @@ impl Engine {
         state: RootState,
         backend: &Backend,
     ) -> Result<CreateRequest, EngineError> {
-        let templates = &self.shared.parts.templates;
-        let outlives = backend.port.capabilities().outlives_server;
-        let owner = if outlives { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
-        let mut request =
-            templates.request(&record.id, &record.spec, owner).map_err(EngineError::Template)?;
+        let mut request = self.marked_request(&record.id, &record.spec, backend)?;
         self.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
+        Ok(request)
+    }
+
+    /// The request for a machine of this engine's that stands on its template.
+    pub(crate) fn marked_request(
+        &self,
+        id: &SandboxId,
+        spec: &SandboxSpec,
+        backend: &Backend,
+    ) -> Result<CreateRequest, EngineError> {
+        let outlives = backend.port.capabilities().outlives_server;
+        let owner = if outlives { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
+        let request = self.shared.parts.templates.request(id, spec, owner);
+        let mut request = request.map_err(EngineError::Template)?;
         request.spec.labels.insert(MARK.to_owned(), self.node().to_string());
         Ok(request)
     }

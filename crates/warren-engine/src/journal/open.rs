@@ -8,7 +8,7 @@ use warren_wire::guest::{Exit, ExitCause};
 
 use crate::cell::Door;
 use crate::error::sentence;
-use crate::ports::finished;
+use crate::ports::blocking;
 use crate::shown::cut;
 use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
@@ -39,9 +39,9 @@ impl Engine {
         let mut entry = self.new_entry(by, &record, action, session);
         entry.before = before;
         let (engine, door) = (self.inner(), door.clone());
-        // If the caller leaves meanwhile, the entry is closed and not lost.
-        finished(async move {
-            let entry = engine.append(entry).await?;
+        // If the caller leaves meanwhile, the entry is dropped, and closed by that.
+        blocking(move || {
+            let entry = engine.append_now(entry)?;
             engine.shared.journal.begin(&entry);
             Some(OpenEntry { engine, door, entry: Some(entry), looks: false })
         })
@@ -72,19 +72,24 @@ impl Engine {
         }
     }
 
-    pub(super) async fn append(&self, mut entry: JournalEntry) -> Option<JournalEntry> {
-        let appended = self
-            .catalog(move |catalog| {
-                entry.number = catalog.append_entry(&entry, Durability::Process)?;
-                Ok::<_, warren_core::catalog::CatalogError>(entry)
-            })
-            .await;
-        appended
-            .map_err(|error| {
+    pub(super) async fn append(&self, entry: JournalEntry) -> Option<JournalEntry> {
+        let engine = self.inner();
+        blocking(move || engine.append_now(entry)).await
+    }
+
+    /// Blocks.
+    fn append_now(&self, mut entry: JournalEntry) -> Option<JournalEntry> {
+        match self.shared.parts.catalog.append_entry(&entry, Durability::Process) {
+            Ok(number) => {
+                entry.number = number;
+                Some(entry)
+            }
+            Err(error) => {
                 self.fault();
                 tracing::error!(error = sentence(&error), "cannot write to the journal");
-            })
-            .ok()
+                None
+            }
+        }
     }
 
     /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are

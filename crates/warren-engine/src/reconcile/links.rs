@@ -31,7 +31,7 @@ pub(super) fn take_away_others(
     };
     let mut keep: HashSet<SandboxId> = adopted.iter().filter_map(linked).collect();
     if doubtful {
-        keep.extend(plan.orphans.iter().cloned());
+        keep.extend(plan.orphans.iter().chain(&plan.spares).cloned());
     }
     if let Err(error) = engine.shared.parts.networks.retain(&keep) {
         engine.fault();

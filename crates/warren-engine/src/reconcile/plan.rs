@@ -4,8 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use warren_core::{Found, NodeId, OwnerBond, SandboxId, SandboxRecord, Status};
 
-use crate::driver::MARK;
-use crate::driver::Remains;
+use crate::driver::{MARK, Remains, SPARE};
 
 /// Fewer than this that are missing are believed.
 const FEW: usize = 5;
@@ -16,6 +15,8 @@ pub(super) struct Plan {
     pub(super) steps: Vec<(SandboxRecord, Decision)>,
     /// Found, marked as ours, and in no record.
     pub(super) orphans: Vec<SandboxId>,
+    /// Machines that were made ahead of time and were nobody's.
+    pub(super) spares: Vec<SandboxId>,
     /// Of those that should run, how many are gone with their files.
     pub(super) missing: usize,
     should_run: usize,
@@ -52,8 +53,13 @@ impl Plan {
         }
         let recorded: HashSet<&SandboxId> = records.iter().map(|record| &record.id).collect();
         for sandbox in found.values().filter(|found| is_ours(found, node)) {
+            let unknown = !recorded.contains(&sandbox.id) && !known(&sandbox.id);
+            if unknown && sandbox.spec.labels.contains_key(SPARE) {
+                plan.spares.push(sandbox.id.clone());
+                continue;
+            }
             plan.ours_found += 1;
-            if !recorded.contains(&sandbox.id) && !known(&sandbox.id) {
+            if unknown {
                 plan.orphans.push(sandbox.id.clone());
             }
         }

@@ -2,7 +2,7 @@
 //! act on it take their turn at that sandbox, so that two who leave at once do not both leave it to
 //! the other; and they go on when their caller goes away, so that nothing is left half done.
 
-use warren_core::catalog::{CatalogErrorKind, Durability, SessionFilter, UpdateSessionError};
+use warren_core::catalog::{Catalog, CatalogErrorKind, Durability, SessionFilter, UpdateSessionError};
 use warren_core::{
     Deadline, Event, Owner, PageRequest, RunDenied, SandboxId, SessionId, SessionRecord, SessionRequest,
     SessionState, SessionVerdict, decide_session,
@@ -172,13 +172,19 @@ impl Engine {
     /// Only the node that holds a sandbox changes its sessions.
     pub(crate) async fn check_session(&self, owner: &Owner, id: &SessionId) -> Result<(), EngineError> {
         let (engine, owner, id) = (self.inner(), owner.clone(), id.clone());
-        self.catalog(move |catalog| {
-            let session = catalog.session(&owner, &id)?;
-            let sandbox =
-                session.map(|session| catalog.sandbox(&owner, &session.sandbox)).transpose()?.flatten();
-            sandbox.map_or(Ok(()), |sandbox| engine.check_node(&id, &sandbox.node))
-        })
-        .await
+        self.catalog(move |catalog| engine.check_session_in(catalog, &owner, &id)).await
+    }
+
+    /// Blocks.
+    fn check_session_in(
+        &self,
+        catalog: &dyn Catalog,
+        owner: &Owner,
+        id: &SessionId,
+    ) -> Result<(), EngineError> {
+        let session = catalog.session(owner, id)?;
+        let sandbox = session.map(|session| catalog.sandbox(owner, &session.sandbox)).transpose()?.flatten();
+        sandbox.map_or(Ok(()), |sandbox| self.check_node(id, &sandbox.node))
     }
 
     /// Changes a session inside the catalog's transaction. The change says whether there is
@@ -189,28 +195,37 @@ impl Engine {
         id: &SessionId,
         mut change: impl FnMut(&mut SessionRecord) -> Result<bool, EngineError> + Send + 'static,
     ) -> Result<Changed, EngineError> {
-        self.check_session(owner, id).await?;
-        let (owner, id) = (owner.clone(), id.clone());
-        let changed = self
-            .catalog(move |catalog| {
-                let mut outcome = None;
-                let updated = catalog.update_session(&owner, &id, Durability::Process, &mut |session| {
-                    let before = session.state;
-                    let result = change(session);
-                    let written = matches!(result, Ok(true));
-                    outcome =
-                        Some(result.map(|written| Changed { session: session.clone(), before, written }));
-                    if written { Ok(None) } else { Err(RunDenied::Inactive) }
-                });
-                match (updated, outcome) {
-                    (Ok(_) | Err(UpdateSessionError::Denied(_)), Some(outcome)) => outcome,
-                    (Err(UpdateSessionError::Catalog(error)), _) => Err(not_found_or(error, &id)),
-                    (Ok(_) | Err(UpdateSessionError::Denied(_)), None) => {
-                        Err(EngineError::session_not_found(&id))
-                    }
-                }
-            })
-            .await?;
+        let (engine, owner, id) = (self.inner(), owner.clone(), id.clone());
+        self.catalog(move |catalog| {
+            engine.check_session_in(catalog, &owner, &id)?;
+            engine.change_in(catalog, &owner, &id, &mut change)
+        })
+        .await
+    }
+
+    /// As [`Engine::change`], for a session of this node. Blocks.
+    pub(super) fn change_in(
+        &self,
+        catalog: &dyn Catalog,
+        owner: &Owner,
+        id: &SessionId,
+        change: &mut (dyn FnMut(&mut SessionRecord) -> Result<bool, EngineError> + Send),
+    ) -> Result<Changed, EngineError> {
+        let mut outcome = None;
+        let updated = catalog.update_session(owner, id, Durability::Process, &mut |session| {
+            let before = session.state;
+            let result = change(session);
+            let written = matches!(result, Ok(true));
+            outcome = Some(result.map(|written| Changed { session: session.clone(), before, written }));
+            if written { Ok(None) } else { Err(RunDenied::Inactive) }
+        });
+        let changed = match (updated, outcome) {
+            (Ok(_) | Err(UpdateSessionError::Denied(_)), Some(outcome)) => outcome?,
+            (Err(UpdateSessionError::Catalog(error)), _) => return Err(not_found_or(error, id)),
+            (Ok(_) | Err(UpdateSessionError::Denied(_)), None) => {
+                return Err(EngineError::session_not_found(id));
+            }
+        };
         self.shared.leases.thinking.note(&changed.session);
         Ok(changed)
     }

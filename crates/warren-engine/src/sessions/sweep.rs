@@ -4,8 +4,8 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use warren_core::catalog::{Catalog, CatalogError, SessionFilter};
 use warren_core::{
-    Clock, DeathCause, Event, OnExpiry, Provision, SandboxId, SandboxRecord, SessionRecord, SessionRequest,
-    SessionState,
+    Clock, DeathCause, Event, OnExpiry, Owner, PageRequest, Provision, SandboxId, SandboxRecord,
+    SessionRecord, SessionRequest, SessionState,
 };
 
 use crate::state::all_pages;
@@ -47,31 +47,48 @@ impl Engine {
     /// The sandbox was made or started again: what its sessions waited for is there. Called by its
     /// driver, once the record says so.
     pub(crate) async fn sandbox_ready(&self, sandbox: &SandboxRecord) {
-        let waiting = match self.holders(&sandbox.owner, &sandbox.id).await {
-            Ok(sessions) => sessions.into_iter().filter(|session| session.provision == Provision::Pending),
+        let (engine, owner, id) = (self.inner(), sandbox.owner.clone(), sandbox.id.clone());
+        let told = self.catalog(move |catalog| engine.tell_waiting(catalog, &owner, &id)).await;
+        match told {
+            Ok(sessions) => {
+                for session in sessions {
+                    self.tell(&session, Event::SessionProvisioned { state: "ready".to_owned() });
+                }
+            }
             Err(error) => {
                 tracing::warn!(sandbox.id = %sandbox.id, %error, "sessions were not told that their sandbox is ready");
-                return;
             }
-        };
+        }
+    }
+
+    /// Writes down for the sessions that wait for a sandbox that it is ready. Blocks.
+    fn tell_waiting(
+        &self,
+        catalog: &dyn Catalog,
+        owner: &Owner,
+        id: &SandboxId,
+    ) -> Result<Vec<SessionRecord>, EngineError> {
+        let filter = SessionFilter { sandbox: Some(id.clone()), ..SessionFilter::default() };
+        let page = PageRequest { limit: PageRequest::MOST, after: None };
+        let holders = catalog.sessions(owner, &filter, &page)?.items;
+        let waiting = holders.into_iter().filter(|session| session.provision == Provision::Pending);
+        let mut told = Vec::new();
         for session in waiting {
-            let told = self.change(&session.owner, &session.id, |session| {
+            let changed = self.change_in(catalog, owner, &session.id, &mut |session| {
                 let pending = session.provision == Provision::Pending;
                 if pending {
                     session.provision = Provision::Ready { url: None, job: None };
                 }
                 Ok(pending)
             });
-            match told.await {
-                Ok(changed) if changed.written => {
-                    self.tell(&changed.session, Event::SessionProvisioned { state: "ready".to_owned() });
-                }
-                Ok(_) => {}
+            match changed {
+                Ok(changed) => told.extend(Some(changed.session).filter(|_| changed.written)),
                 Err(error) => {
                     tracing::warn!(session.id = %session.id, %error, "a session was not told that its sandbox is ready");
                 }
             }
         }
+        Ok(told)
     }
 
     /// Resumes the last session of a resumed sandbox that no session holds, unless its own time is

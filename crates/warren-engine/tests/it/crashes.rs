@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use warren_core::{Automatic, SandboxId, SnapshotId, Status};
-use warren_engine::{Engine, EngineError, EngineStep, Patch, Point, StoppedFiles};
+use warren_engine::{Engine, EngineError, EngineStep, Patch, Point, PoolSettings, Settings, StoppedFiles};
 
 use crate::doom::{Doom, End};
 use crate::names::assert_names_hold;
+use crate::pools::pool_of;
 use crate::support::*;
 use crate::travel::{forks, layers};
 
@@ -57,6 +58,15 @@ enum Tour {
     Squash,
     Network,
     Images,
+    Pool,
+}
+
+impl Tour {
+    /// Machines are made ahead of time only where the tour is about that.
+    fn settings(self, world: &World) -> Settings {
+        let pools = if self == Self::Pool { pool_of(2) } else { PoolSettings::default() };
+        Settings { pools, ..world.settings.clone() }
+    }
 }
 
 /// Nothing happens but what the tour asks for, so that it passes the same steps each time.
@@ -114,6 +124,13 @@ async fn life(world: &World, engine: &Engine, promises: &Promises) -> Result<(),
     Ok(())
 }
 
+/// A claim of a machine that was made ahead of time.
+async fn claims(engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
+    eventually("the pool is full", async || engine.stats().await.pool_size == 2).await;
+    let claimed = engine.of(&owner()).sessions().acquire(acquire()).await?;
+    work(engine, promises, &claimed.sandbox.id).await
+}
+
 /// Runs the tour in a process of its own that ends there. Says what it did, and whether it came to
 /// that end.
 fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, end: End) -> (Arc<Doom>, bool) {
@@ -129,7 +146,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
             let doomed = Arc::clone(&steps);
             let parts = world.parts(move |step| steps.pass(step));
             let work = async {
-                let engine = Engine::open(parts, world.settings.clone()).await.unwrap();
+                let engine = Engine::open(parts, tour.settings(&world)).await.unwrap();
                 engine.reconciled().await;
                 match tour {
                     Tour::Life => life(&world, &engine, &promises).await.unwrap(),
@@ -137,6 +154,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
                     Tour::Squash => travel::into_depth(&engine, &promises).await.unwrap(),
                     Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
                     Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
+                    Tour::Pool => claims(&engine, &promises).await.unwrap(),
                 }
             };
             tokio::select! {
@@ -231,7 +249,7 @@ fn every_step_is_passed_by_one_of_the_tours() {
 
 #[test]
 fn an_end_at_any_step_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images, Tour::Pool] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             assert!(check(tour, End::AtStep(number)), "step {number} of {steps:?} was not reached");
@@ -256,6 +274,14 @@ fn an_end_before_any_call_is_mended_by_the_next_start() {
         for number in 0..calls {
             check(tour, End::BeforeCall(number));
         }
+    }
+}
+
+#[test]
+fn an_end_before_any_call_about_a_pool_is_mended_by_the_next_start() {
+    let (_, calls) = measure(Tour::Pool);
+    for number in 0..calls {
+        check(Tour::Pool, End::BeforeCall(number));
     }
 }
 

@@ -28,6 +28,7 @@ mod nodes;
 mod operations;
 mod overview;
 mod owners;
+mod pools;
 mod ports;
 mod recovery;
 mod runs;

@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use warren_core::{CopyBound, Limits, RunLimits, Timeouts};
-use warren_engine::{DiskThresholds, HeavyWorkLimits, Settings, Share};
+use warren_engine::{DiskThresholds, HeavyWorkLimits, PoolSettings, Settings, Share};
 use warren_face::{AuthSettings, HttpSettings, PortSettings};
 
-use super::sections::{Config, LimitSettings};
+use super::sections::{Config, LimitSettings, Pools};
 
 impl Config {
     /// The engine's settings. `network` is true if this machine can give sandboxes one.
@@ -56,6 +56,7 @@ impl Config {
             flush: self.snapshots.durability,
             pause_drain_ms: self.snapshots.pause_drain_s.saturating_mul(1000),
             network: self.network.settings(network),
+            pools: self.pools.settings(),
             heavy_work: self.limits.heavy_work_limits(),
         }
     }
@@ -78,6 +79,14 @@ impl Config {
             },
             ports: PortSettings { domain: self.ports.domain.clone(), behind_tls: self.ports.behind_tls },
         }
+    }
+}
+
+impl Pools {
+    fn settings(&self) -> PoolSettings {
+        let counts = self.templates.iter().filter(|(_, count)| **count > 0);
+        let counts = counts.map(|(name, count)| (name.clone(), usize::try_from(*count).unwrap_or(0)));
+        PoolSettings { templates: counts.collect(), oldest: self.max_age }
     }
 }
 

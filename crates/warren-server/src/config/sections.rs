@@ -315,6 +315,15 @@ sections! {
         /// For `research`.
         research: TemplateName = "host";
     }
+    /// Machines that run before anybody asks for one, so that a create takes no longer than a
+    /// question.
+    pools: Pools {
+        /// How many of each template are kept ready: `{host: 3}`. They serve requests that ask for
+        /// no other limits, network, user, variables or mounts than a sandbox has by default.
+        templates: BTreeMap<TemplateName, u32> = "{}";
+        /// One that is older than this is replaced.
+        max_age: Duration = "25m";
+    }
     /// Directories of this machine that sandboxes may be given.
     mounts: Mounts {
         /// These and all below them. Nothing else can be mounted.

@@ -179,6 +179,31 @@ impl Setting for BTreeMap<String, String> {
     }
 }
 
+/// The most machines of one template that may be kept ready.
+const MOST_READY: u32 = 100;
+
+impl Setting for BTreeMap<TemplateName, u32> {
+    const TYPE: &'static str = "table of counts";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let count = |value: &Value| match u32::read(value)? {
+            count @ ..=MOST_READY => Ok(count),
+            _ => Err(format!("at most {MOST_READY} of a template are kept ready")),
+        };
+        match value {
+            Value::Mapping(pairs) => {
+                pairs.iter().map(|(name, value)| Ok((TemplateName::read(name)?, count(value)?))).collect()
+            }
+            Value::String(text) if text.starts_with('{') => Self::read(&flow(text)?),
+            _ => Err("expected a table of templates and counts: {host: 3}".to_owned()),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Mapping(self.iter().map(|(name, count)| (name.to_string().into(), (*count).into())).collect())
+    }
+}
+
 /// Classes of customers with their run limits.
 impl Setting for BTreeMap<String, RunLimits> {
     const TYPE: &'static str = "table of run limits";

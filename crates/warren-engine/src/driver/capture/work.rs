@@ -41,6 +41,8 @@ pub(super) struct Work {
     pub(super) broken: bool,
     /// The head has just the layers that the sandbox stands on.
     pub(super) is_plain: bool,
+    /// The layers of its template, if they are known.
+    pub(super) template: Option<Vec<RootTree>>,
 }
 
 /// The result on the machine, before the catalog knows.
@@ -80,7 +82,11 @@ impl From<EngineError> for Failure {
 impl Work {
     pub(super) fn run(mut self) -> Result<Outcome, Failure> {
         self.check()?;
-        let captured = match self.engine.root_of(&self.record) {
+        let below = match self.template.take() {
+            Some(template) => self.engine.root_on(template, &self.record),
+            None => self.engine.root_of(&self.record),
+        };
+        let captured = match below {
             Ok(below) => self.capture_files(&below)?,
             // A power cut may have left it so, and there must be a way back to what is whole.
             Err(EngineError::Layers(error)) if self.is_last_resort(&error) => {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use warren_core::SnapshotId;
 use warren_core::catalog::{ImageCatalog as _, NodeCatalog as _, SandboxCatalog as _};
+use warren_core::{Event, SnapshotId};
 use warren_engine::{Engine, EngineError};
 
 use super::Promises;
@@ -30,6 +30,12 @@ pub(super) async fn through_builds(
     promises.captured(&built.snapshot, "precious");
     engine.of(&owner()).images().remove(&named("app")).await.unwrap();
     until_tidy(world).await;
+    // That a snapshot is gone is told a moment after its row is: the last step of the tour.
+    eventually("the end of both snapshots is told", async || {
+        let events = all_events(engine, &owner()).await;
+        events.iter().filter(|event| matches!(event.event, Event::SnapshotDeleted { .. })).count() == 2
+    })
+    .await;
     Ok(())
 }
 
