@@ -5,6 +5,7 @@ mod examples;
 mod habits;
 mod help;
 mod manual;
+mod quick;
 mod words;
 
 use std::ffi::OsString;
@@ -42,6 +43,13 @@ pub(crate) struct Cli {
 
 /// Reads the command line, the program's name first.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Cli, clap::Error> {
+    if let Some(read) = quick::read(&words) {
+        return Ok(read);
+    }
+    parse_by_whole_table(words)
+}
+
+fn parse_by_whole_table(words: Vec<OsString>) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(&words).or_else(|error| match error.kind() {
         ErrorKind::InvalidSubcommand => habits::read(words, error),
         ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::CommandFactory;
 
-use super::{Cli, Command, examples, habits, help, parse};
+use super::{Cli, Command, examples, habits, help, parse, parse_by_whole_table, quick};
 use crate::exit;
 
 #[test]
@@ -48,6 +48,33 @@ fn describe(command: &mut clap::Command, page: &mut String) {
         .filter(|command| !command.is_hide_set() && command.get_name() != "help");
     for subcommand in visible {
         describe(subcommand, page);
+    }
+}
+
+#[test]
+fn frequent_commands_are_read_the_same_without_the_whole_table() {
+    let words = |line: &str| -> Vec<std::ffi::OsString> { line.split(' ').map(Into::into).collect() };
+    for line in [
+        "warren run true",
+        "warren --data-dir /d run --net none -m 512m -e A=b -- sh -c exec",
+        "warren run --json --data-dir /d --url http://h:1 -q python3 -c run",
+        "warren -q exec web ls -l",
+        "warren create --name web --net allow --allow a.example",
+        "warren ls --json",
+        "warren rm a b",
+        "warren cp a:/x .",
+        "warren snapshot web",
+        "warren fork web",
+        "warren shell",
+    ] {
+        let quick = quick::read(&words(line)).unwrap_or_else(|| panic!("{line}"));
+        let whole = parse_by_whole_table(words(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+        assert_eq!(format!("{quick:?}"), format!("{whole:?}"), "{line}");
+    }
+    for line in
+        ["warren", "warren run", "warren run --help", "warren ru x", "warren template ls", "warren rm -x"]
+    {
+        assert!(quick::read(&words(line)).is_none(), "{line}");
     }
 }
 
