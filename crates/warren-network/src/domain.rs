@@ -54,7 +54,7 @@ pub(crate) fn clear_dead(claim: &Claim, socket: &mut Socket) -> Result<(), TakeB
         let theirs = links.iter().filter(|(_, owner)| owner.domain == *domain).map(|(link, _)| link.place);
         remove(socket, theirs)?;
         for (block, _) in tables.iter().filter(|(_, owner)| owner == domain) {
-            match Table::open(*block, Hold::Ours) {
+            match open_patiently(*block) {
                 Ok(table) => {
                     table.delete().map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?
                 }
@@ -95,7 +95,7 @@ pub(crate) fn clear_abandoned(claim: &Claim, socket: &mut Socket) -> Result<(), 
 fn clear_kept(claim: &Claim, socket: &mut Socket) -> Result<(), TakeBlockError> {
     for name in claim.others().into_iter().map(|domain| domain.name) {
         let Some((_, lease, dead)) = claim.take_kept(name) else { continue };
-        match Table::open(lease.block, Hold::Ours) {
+        match open_patiently(lease.block) {
             Ok(table) => table.delete().map_err(|error| TakeBlockError::Claim(ClaimError::Kernel(error)))?,
             Err(ClaimError::Absent) => {}
             Err(error) => return Err(TakeBlockError::Claim(error)),
@@ -160,7 +160,7 @@ fn take_table(
     let tables = nft::tables().map_err(TakeBlockError::Tables)?;
     let owner = claim.domain.to_string();
     if let Some((block, _)) = tables.iter().find(|(_, said)| *said == owner) {
-        match open_own(*block) {
+        match open_patiently(*block) {
             Err(ClaimError::Absent) => {}
             opened => return opened.map_err(TakeBlockError::Claim),
         }
@@ -177,8 +177,9 @@ fn take_table(
     Err(TakeBlockError::NoBlock)
 }
 
-/// Somebody who looks whether it is abandoned may have it for a moment.
-fn open_own(block: u8) -> Result<Table, ClaimError> {
+/// Somebody who looks whether it is abandoned may have it for a moment, and so may a program that
+/// its last process was just starting.
+fn open_patiently(block: u8) -> Result<Table, ClaimError> {
     for _ in 0..TRIES {
         match Table::open(block, Hold::Ours) {
             Err(ClaimError::Taken) => std::thread::sleep(BREATH),
