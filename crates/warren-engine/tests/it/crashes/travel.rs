@@ -58,6 +58,13 @@ pub(super) async fn through_states(
     let rolled =
         go(promises, id, "one", engine.of(&me).sandbox(id).history().rollback(&first, false)).await?;
     promises.captured(&rolled.safety.id, "two");
+    // The program's end is written down a moment later, before the state of the rollback or after.
+    eventually("nothing goes on", async || {
+        let log = engine.of(&me).sandbox(id).history().log(None, 100, false).await.unwrap();
+        log.iter().all(|logged| logged.entry.ended_unix_ms.is_some())
+    })
+    .await;
+    snap(engine, promises, id, "one").await?;
     go(promises, id, "two", engine.of(&me).sandbox(id).history().undo(1, false)).await?;
     write(engine, promises, id, "three").await?;
     go(promises, id, "two", engine.of(&me).sandbox(id).history().undo(1, false)).await?;
