@@ -11,13 +11,14 @@ pub(crate) const RESOLVER: &str = "198.51.100.53";
 /// The amount that is sent in one go.
 pub(super) const SENT_MB: f64 = 512.0;
 
-/// Sends and waits until all has arrived.
+/// Sends and waits until all has arrived. The bytes are no text, which might be the beginning of a
+/// request and has to name whom it is for.
 pub(super) const SEND: &str = "
 import socket, time
 try: socket.gethostbyname('web.test')
 except OSError: pass
 s = socket.create_connection(('198.51.100.10', 9))
-piece = b'x' * (1 << 20)
+piece = bytes(1 << 20)
 began = time.perf_counter()
 for _ in range(512): s.sendall(piece)
 s.shutdown(socket.SHUT_WR); s.recv(1)
