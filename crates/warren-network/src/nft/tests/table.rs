@@ -30,7 +30,9 @@ fn open_when_let_go(block: u8) -> Table {
     let patience = Instant::now() + Duration::from_secs(60);
     loop {
         match Table::open(block, Hold::Ours) {
-            Err(ClaimError::Taken) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(1)),
+            Err(ClaimError::Taken) if Instant::now() < patience => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             opened => return opened.unwrap(),
         }
     }
