@@ -168,8 +168,9 @@ fn looking_at_many_sandboxes_costs_next_to_nothing() {
         usages / COUNT
     );
     assert!(opening < Duration::from_secs(3), "{report}");
-    // A thousand each minute are less than half a percent of a processor.
-    assert!(cpu / COUNT < Duration::from_micros(300), "{report}");
+    // A thousand each minute are less than three percent of a processor, in a build without
+    // optimization and on a slow machine, with all that other threads do meanwhile.
+    assert!(cpu / COUNT < Duration::from_micros(1500), "{report}");
     drop(watches);
     ids.iter().for_each(|id| again.port().destroy(id).unwrap());
     assert!(again.port().settle(Duration::from_secs(60)));
