@@ -1,9 +1,12 @@
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::field::Field;
 use crate::root::RootKind;
 use crate::spec::SandboxSpec;
+use crate::text::shorten;
 
 /// The abilities of a backend on this machine. A request for anything else is refused before
 /// anything is built, and the refusal names the capability.
@@ -65,8 +68,8 @@ pub enum DiskQuota {
     None,
 }
 
-/// The wall between a sandbox and everything else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The wall between a sandbox and everything else: the tier of a backend. In order of strength.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IsolationKind {
     /// The machine's own kernel, with namespaces.
@@ -92,6 +95,10 @@ pub enum Need {
     Snapshots,
     MemorySnapshots,
     OutlivesServer,
+    /// A wall of just this tier.
+    Tier(IsolationKind),
+    /// A wall of this tier, or of a stronger one.
+    AtLeast(IsolationKind),
 }
 
 /// Why a backend cannot serve a request.
@@ -127,6 +134,10 @@ impl Capabilities {
 
     fn refuse_one(&self, need: Need) -> Option<Refusal> {
         let (can, capability, why) = match need {
+            Need::Tier(tier) => return self.refuse_tier(self.isolation == tier, "asked for", tier),
+            Need::AtLeast(tier) => {
+                return self.refuse_tier(self.isolation >= tier, "the least that is allowed", tier);
+            }
             Need::Root(kind) => (self.roots.contains(&kind), "roots", kind.refused()),
             Need::Network => (self.network == NetworkSupport::Namespace, "network", self.network.refused()),
             Need::NoNetwork => {
@@ -153,6 +164,80 @@ impl Capabilities {
     }
 }
 
+impl Capabilities {
+    fn refuse_tier(&self, can: bool, what: &str, tier: IsolationKind) -> Option<Refusal> {
+        let why = || format!("its tier is `{}`, and `{tier}` is {what}", self.isolation);
+        (!can).then(|| Refusal { capability: "isolation", why: why() })
+    }
+}
+
+impl IsolationKind {
+    pub const ALL: [Self; 4] = [Self::Namespaces, Self::UserKernel, Self::Vm, Self::Remote];
+
+    /// The tier as it is written.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::UserKernel => "user_kernel",
+            Self::Vm => "vm",
+            Self::Remote => "remote",
+        }
+    }
+}
+
+impl fmt::Display for IsolationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The text is no tier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a tier: write `namespaces`, `user_kernel`, `vm` or `remote`")]
+pub struct TierError(String);
+
+impl FromStr for IsolationKind {
+    type Err = TierError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|tier| tier.word() == text).ok_or_else(|| TierError(shorten(text)))
+    }
+}
+
+/// The wall that somebody asked for. Nothing: the first backend of the configuration that can.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WallChoice {
+    /// The backend that must serve.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
+    /// The tier that its backend must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<IsolationKind>,
+}
+
+impl WallChoice {
+    /// The backend of this name.
+    pub fn backend(name: impl Into<String>) -> Self {
+        Self { backend: Some(name.into()), tier: None }
+    }
+
+    /// Any backend of this tier.
+    pub fn tier(tier: IsolationKind) -> Self {
+        Self { backend: None, tier: Some(tier) }
+    }
+
+    pub fn is_free(&self) -> bool {
+        self.backend.is_none() && self.tier.is_none()
+    }
+
+    /// The part of the request that a refusal is about.
+    pub fn field(&self) -> Option<Field> {
+        let backend = self.backend.as_ref().map(|_| Field::Backend);
+        backend.or_else(|| self.tier.map(|_| Field::WallTier))
+    }
+}
+
 impl NetworkSupport {
     fn refused(&self) -> &'static str {
         match self {
@@ -170,7 +255,7 @@ impl NetworkSupport {
 }
 
 impl RootKind {
-    fn refused(self) -> &'static str {
+    pub(crate) fn refused(self) -> &'static str {
         match self {
             Self::Layers => "it cannot start a sandbox on layers",
             Self::Image => "it has no images of its own",

@@ -23,7 +23,7 @@ fn own(modes: &[&str]) -> NetworkSupport {
     NetworkSupport::Own { modes: modes.iter().map(|mode| (*mode).to_owned()).collect() }
 }
 
-const NEEDS: [Need; 10] = [
+const NEEDS: [Need; 12] = [
     Need::Root(RootKind::Layers),
     Need::Root(RootKind::Image),
     Need::Network,
@@ -34,6 +34,8 @@ const NEEDS: [Need; 10] = [
     Need::Snapshots,
     Need::MemorySnapshots,
     Need::OutlivesServer,
+    Need::Tier(IsolationKind::Namespaces),
+    Need::AtLeast(IsolationKind::Namespaces),
 ];
 
 #[test]
@@ -56,7 +58,12 @@ fn each_capability_refuses_what_needs_it_and_nothing_else() {
         (Capabilities { snapshots: SnapshotSupport::None, ..can() }, "snapshots", &[Need::Snapshots]),
         (Capabilities { memory_snapshots: false, ..can() }, "memory_snapshots", &[Need::MemorySnapshots]),
         (Capabilities { outlives_server: false, ..can() }, "outlives_server", &[Need::OutlivesServer]),
-        (Capabilities { socket: false, isolation: IsolationKind::Vm, ..can() }, "", &[]),
+        (Capabilities { socket: false, ..can() }, "", &[]),
+        (
+            Capabilities { isolation: IsolationKind::Vm, ..can() },
+            "isolation",
+            &[Need::Tier(IsolationKind::Namespaces)],
+        ),
     ];
     for (can, capability, refused) in table {
         for need in NEEDS {

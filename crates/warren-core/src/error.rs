@@ -211,6 +211,9 @@ codes! {
     RollbackInProgress "rollback_in_progress" Conflict 1
         "A rollback is in progress"
         "wait until it is done, and try again";
+    MoveInProgress "move_in_progress" Conflict 1
+        "The sandbox is being moved behind another wall"
+        "wait until it is done, and try again";
     ToolsInFlight "tools_in_flight" Conflict 1
         "Commands are still running"
         "`warren ps ID` lists what runs; --force ends it";
@@ -252,7 +255,7 @@ codes! {
         "`warren doctor` on the server's machine says what is missing";
     NothingFits "nothing_fits" Unsupported never
         "No backend can serve this"
-        "ask for less, or for what one of the backends has: `warren doctor` lists it";
+        "ask for less, or for what one of the backends has: `warren backends` lists it";
     TemplateBroken "template_broken" Unsupported never
         "The template cannot be used"
         "import or build the template again, or use another: `warren template ls` lists them";
@@ -292,6 +295,9 @@ codes! {
     StartFailed "start_failed" Unavailable 5
         "The sandbox could not be started"
         "try again; `warren doctor` on the server's machine checks what sandboxes need";
+    BackendUnavailable "backend_unavailable" Unavailable 5
+        "The backend of the sandbox is away"
+        "its files are kept: `warren backends` shows what is wrong with it, `warren doctor` what to do about it";
     DiskLow "disk_low" Unavailable 60
         "There is too little room on the disk"
         "free room on the server's disk: `warren rm` removes sandboxes with their files";

@@ -55,6 +55,20 @@ pub enum Event {
         to: SnapshotId,
         safety: SnapshotId,
     },
+    /// It runs behind another wall now, with the same files.
+    SandboxMoved {
+        from: String,
+        to: String,
+        by: String,
+    },
+    /// Its backend is away: whether it runs is not known. Nothing of it is given up.
+    SandboxUnreachable {
+        backend: String,
+    },
+    /// Its backend answers again, and it runs.
+    SandboxReachable {
+        backend: String,
+    },
     /// The files that these entries of its journal left were not kept as states of their own.
     HistoryNotKept {
         entries: Vec<u64>,

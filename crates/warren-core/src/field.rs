@@ -29,6 +29,7 @@ macro_rules! fields {
 
 fields! {
     Template "template",
+    Image "image",
     SandboxName "name",
     Memory "memory",
     Cpus "cpus",
@@ -46,6 +47,8 @@ fields! {
     Mounts "mounts",
     MountSource "mounts.source",
     MountTarget "mounts.target",
+    Backend "backend",
+    WallTier "tier",
     Traffic "traffic",
     NetworkRules "rules",
     ActiveTime "timeouts.active_s",
@@ -106,6 +109,7 @@ impl Field {
         matches!(
             self,
             Self::Template
+                | Self::Image
                 | Self::SandboxName
                 | Self::Memory
                 | Self::Cpus
@@ -114,6 +118,7 @@ impl Field {
                 | Self::Inodes
                 | Self::OpenFiles
                 | Self::Lifetime
+                | Self::WallTier
                 | Self::Mounts
                 | Self::MountSource
                 | Self::MountTarget

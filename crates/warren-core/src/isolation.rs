@@ -10,7 +10,8 @@ use crate::check::Check;
 use crate::failure::Failure;
 use crate::id::SandboxId;
 use crate::network::NetworkUsage;
-use crate::root::{Root, RootState, RootTree};
+use crate::root::{FoundImage, Root, RootKind, RootState, RootTree};
+use crate::root_image::RootImage;
 use crate::spec::SandboxSpec;
 
 /// Starts isolated roots with the agent as PID 1, and dials them. All that happens inside a sandbox
@@ -41,6 +42,14 @@ pub trait Isolation: Send + Sync {
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
         let _ = asked;
         Err(MountRefusal::NotAllowed)
+    }
+
+    /// Finds an image of its own for a sandbox to start on: by its digest, if it has one, and by
+    /// its name otherwise. Asked before anything is built. [`IsolationErrorKind::Invalid`] says why
+    /// it cannot be used: it is not there, or made for another machine.
+    fn image(&self, asked: &RootImage) -> Result<FoundImage, IsolationError> {
+        let action = format!("find the image `{asked}`: {}", RootKind::Image.refused());
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, action))
     }
 
     /// Room on the disk that holds the sandboxes' files. Cheap enough to be asked before every
@@ -86,8 +95,10 @@ pub trait Isolation: Send + Sync {
     }
 
     /// A descriptor that becomes readable once the sandbox's first process has ended, and at once
-    /// if it has already. The engine calls this once for each sandbox that it made or found: limits
-    /// that the kernel does not hold are held from then on.
+    /// if it has already. It may become readable because the backend is away, too: then
+    /// [`Isolation::usage`] answers [`IsolationErrorKind::Away`]. The engine calls this once for
+    /// each sandbox that it made or found: limits that the kernel does not hold are held from then
+    /// on.
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
     /// Stops every process where it stands. Idempotent.
@@ -142,7 +153,8 @@ pub struct CreateRequest {
     pub spec: SandboxSpec,
     pub root: Root,
     pub state: RootState,
-    /// `KEY=VALUE`: the template's variables with the spec's on top.
+    /// `KEY=VALUE`: the template's variables with the spec's on top. An image's own variables, user
+    /// and working directory are the backend's to fill in.
     pub env: Vec<String>,
     pub user: Option<String>,
     pub workdir: Option<PathBuf>,
@@ -173,6 +185,13 @@ pub trait Layered: Send + Sync {
     ///
     /// A backend that only copies answers [`Sealed::Unmovable`].
     fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError>;
+
+    /// True if nothing was written to a running sandbox since [`Layered::seal`] last answered that
+    /// it was unchanged. Costs next to nothing and never waits: it may be asked on a thread that
+    /// serves others. False says nothing.
+    fn is_untouched(&self, _id: &SandboxId) -> bool {
+        false
+    }
 
     /// The directory with the sandbox's writable layers, `upper-<n>`, for a copy of them. It must
     /// not be written to, and is at rest only while the sandbox is frozen or halted.
@@ -232,6 +251,23 @@ impl Capabilities {
 }
 
 impl CreateRequest {
+    /// The request that makes a sandbox of an image that its backend has found.
+    pub fn on_image(id: SandboxId, spec: &SandboxSpec, owner: OwnerBond, found: FoundImage) -> Self {
+        let FoundImage { image, trees } = found;
+        Self {
+            id,
+            spec: SandboxSpec { image: Some(image.clone()), ..spec.clone() },
+            root: Root::Image { image, trees },
+            state: RootState::Fresh,
+            env: spec.env.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            user: spec.user.clone(),
+            workdir: spec.workdir.clone(),
+            owner,
+            network: None,
+            disk_limit_required: false,
+        }
+    }
+
     /// All that it asks of a backend. Files that were kept have the disk limit that they were made
     /// with.
     pub fn needs(&self) -> Vec<Need> {
@@ -332,6 +368,9 @@ pub enum IsolationErrorKind {
     Layer,
     /// The sandbox ended while it was being used.
     Ended,
+    /// The backend itself cannot be asked: a daemon that it needs is away. Nothing is known of the
+    /// sandbox, least of all that it has ended.
+    Away,
     /// The host failed.
     Host,
 }

@@ -70,6 +70,11 @@ pub enum Action {
     Rollback {
         to: SnapshotId,
     },
+    /// It was moved from one backend to another.
+    Move {
+        from: String,
+        to: String,
+    },
     Promote {
         from: SandboxId,
         /// Only what was at or below this came. Absent: everything.

@@ -31,6 +31,7 @@ mod page;
 mod port;
 mod quantity;
 mod root;
+mod root_image;
 mod run;
 mod sandbox;
 mod sandbox_word;
@@ -47,7 +48,8 @@ mod world;
 pub use abandon::{abandonable, abandoned};
 pub use caller::Caller;
 pub use capabilities::{
-    Capabilities, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal, SnapshotSupport,
+    Capabilities, DiskQuota, IsolationKind, Need, NetworkSupport, Refusal, SnapshotSupport, TierError,
+    WallChoice,
 };
 pub use check::{Check, CheckStatus};
 pub use death::{DeathCause, DeathCertificate};
@@ -89,7 +91,8 @@ pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
 pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
-pub use root::{Root, RootKind, RootState, RootTree, Shown};
+pub use root::{FoundImage, Root, RootKind, RootState, RootTree, Shown};
+pub use root_image::{RootImage, RootImageName, RootImageNameError};
 pub use run::{NewRun, RunDenied, RunRecord, RunStatus, can_run, record_run};
 pub use sandbox::{OnExpiry, PauseKeeps, Paused, PausedBy, SandboxRecord};
 pub use sandbox_word::{SandboxName, SandboxNameError, SandboxWord, SandboxWordError};
@@ -98,7 +101,7 @@ pub use session::{
     decide_session,
 };
 pub use snapshot::{Automatic, Flush, History, SnapshotMethod, SnapshotReason, SnapshotRecord};
-pub use spec::{Mount, MountAccess, Profile, SandboxKind, SandboxSpec, SpecError, check_labels};
+pub use spec::{Base, Mount, MountAccess, Profile, SandboxKind, SandboxSpec, SpecError, check_labels};
 pub use stack::{Space, Stack};
 pub use templates::{TemplateError, TemplateErrorKind, TemplateInfo, Templates};
 pub use traffic::{Traffic, TrafficError, Wake};

@@ -8,7 +8,7 @@
 //!
 //! Stopped  ──► Creating   a resume, if the files were kept
 //! Creating ──► Stopped    such a resume failed, and the files are still there
-//! Ready    ──► Stopped    a rollback could not start it again
+//! Ready    ──► Stopped    a rollback or a move could not start it again
 //! ```
 //!
 //! A sandbox is created and is then ready. It is paused and resumed any number of times. A stop is
@@ -49,6 +49,8 @@ pub enum Busy {
     Snapshot,
     /// It goes back to an earlier state, or waits for its turn to do so.
     Rollback,
+    /// It is moved behind another wall, or waits for its turn to be.
+    Move,
 }
 
 /// Something that a client or the driver itself asks for.
@@ -62,6 +64,7 @@ pub enum Request {
     Pause,
     Resume,
     Snapshot,
+    /// Go back to an earlier state, or behind another wall.
     Rollback,
     Stop,
     /// Its processes run and its agent answers.
@@ -109,6 +112,8 @@ pub enum DenyReason {
     SnapshotInProgress,
     #[error("a rollback is in progress")]
     RollbackInProgress,
+    #[error("it is being moved behind another wall")]
+    MoveInProgress,
     #[error("the sandbox cannot go back to an earlier state of its life")]
     OutOfOrder,
 }
@@ -176,11 +181,14 @@ fn while_ready(activity: Activity, request: Request) -> Verdict {
     match request {
         Request::Stop => enter(Status::Stopping),
         Request::BecomeReady | Request::Resume => Verdict::AlreadySo,
-        // A rollback has ended the processes itself, and could not start them again.
-        Request::BecomeStopped if activity.busy == Some(Busy::Rollback) => enter(Status::Stopped),
+        // A rollback or a move has ended the processes itself, and could not start them again.
+        Request::BecomeStopped if matches!(activity.busy, Some(Busy::Rollback | Busy::Move)) => {
+            enter(Status::Stopped)
+        }
         Request::BecomeStopped | Request::Fail => Verdict::Denied(DenyReason::OutOfOrder),
         Request::Execute | Request::ReadFiles | Request::WriteFiles => match activity.busy {
             Some(Busy::Rollback) => Verdict::Denied(DenyReason::RollbackInProgress),
+            Some(Busy::Move) => Verdict::Denied(DenyReason::MoveInProgress),
             Some(Busy::Snapshot) | None => Verdict::Proceed(Step::Serve),
         },
         Request::Pause => unless_busy(activity, Step::Enter(Status::Paused)),
@@ -242,6 +250,7 @@ fn at_the_end(activity: Activity, request: Request, reason: DenyReason) -> Verdi
 fn unless_busy(activity: Activity, step: Step) -> Verdict {
     match activity.busy {
         Some(Busy::Rollback) => Verdict::Denied(DenyReason::RollbackInProgress),
+        Some(Busy::Move) => Verdict::Denied(DenyReason::MoveInProgress),
         Some(Busy::Snapshot) => Verdict::Denied(DenyReason::SnapshotInProgress),
         None => Verdict::Proceed(step),
     }

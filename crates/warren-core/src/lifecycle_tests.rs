@@ -15,16 +15,20 @@ Ready+snapshot            +       +         +          snap  .      snap     sna
 Ready+tools+snapshot      +       +         +          snap  .      snap     tools    G    .           order         order
 Ready+rollback            back    back      back       back  .      back     back     G    .           D             order
 Ready+tools+rollback      back    back      back       back  .      back     tools    G    .           D             order
+Ready+move                wall    wall      wall       wall  .      wall     wall     G    .           D             order
+Ready+tools+move          wall    wall      wall       wall  .      wall     tools    G    .           D             order
 Paused                    pause   pause     pause      .     R      +        pause    G    order       order         order
 Stopping                  stop    stop      stop       stop  stop   stop     stop     .    stop        D             stop
 Stopped                   over    over      over       over  over   over     over     .    over        .             .
 Stopped+kept              over    over      over       over  C      +        +        .    over        .             .
 Stopped+snapshot+kept     over    over      over       over  C      snap     snap     .    over        .             .
 Stopped+rollback+kept     over    over      over       over  C      back     back     .    over        .             .
+Stopped+move+kept         over    over      over       over  C      wall     wall     .    over        .             .
 Failed                    fail    fail      fail       fail  fail   fail     fail     .    fail        .             .
 Failed+kept               fail    fail      fail       fail  C      +        +        .    fail        .             .
 Failed+snapshot+kept      fail    fail      fail       fail  C      snap     snap     .    fail        .             .
 Failed+rollback+kept      fail    fail      fail       fail  C      back     back     .    fail        .             .
+Failed+move+kept          fail    fail      fail       fail  C      wall     wall     .    fail        .             .
 ";
 
 fn short(verdict: Verdict) -> &'static str {
@@ -45,12 +49,13 @@ fn short(verdict: Verdict) -> &'static str {
         Verdict::Denied(DenyReason::ToolsInFlight) => "tools",
         Verdict::Denied(DenyReason::SnapshotInProgress) => "snap",
         Verdict::Denied(DenyReason::RollbackInProgress) => "back",
+        Verdict::Denied(DenyReason::MoveInProgress) => "wall",
         Verdict::Denied(DenyReason::OutOfOrder) => "order",
     }
 }
 
 fn activities() -> impl Iterator<Item = Activity> {
-    let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback)];
+    let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback), Some(Busy::Move)];
     busy.into_iter().flat_map(|busy| {
         [0, 1, 7].into_iter().flat_map(move |tools_in_flight| {
             [false, true].map(|files_kept| Activity { tools_in_flight, busy, files_kept })
@@ -73,6 +78,7 @@ fn row_of(status: Status, activity: Activity) -> String {
     match activity.busy.filter(|_| busy) {
         Some(Busy::Snapshot) => name += "+snapshot",
         Some(Busy::Rollback) => name += "+rollback",
+        Some(Busy::Move) => name += "+move",
         None => {}
     }
     if kept && activity.files_kept {
@@ -119,8 +125,8 @@ fn every_state_is_entered_by_some_request() {
 }
 
 fn any_activity() -> impl Strategy<Value = Activity> {
-    (0u32..3, 0..3usize, any::<bool>()).prop_map(|(tools_in_flight, busy, files_kept)| {
-        let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback)][busy];
+    (0u32..3, 0..4usize, any::<bool>()).prop_map(|(tools_in_flight, busy, files_kept)| {
+        let busy = [None, Some(Busy::Snapshot), Some(Busy::Rollback), Some(Busy::Move)][busy];
         Activity { tools_in_flight, busy, files_kept }
     })
 }

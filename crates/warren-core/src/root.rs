@@ -2,15 +2,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::MountAccess;
+use crate::root_image::RootImage;
+use crate::spec::{MountAccess, SandboxSpec};
 
 /// The root file system that a sandbox starts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Root {
     /// Trees of layers. The first is mounted at `/`, others below it.
     Layers(Vec<RootTree>),
-    /// An image that the backend itself has, by the name under which it knows it.
-    Image(String),
+    /// An image that the backend itself has. The one tree is writable and mounted at `/`: its
+    /// directories are layers of ours on top of the image's own, as far as those are known.
+    Image { image: RootImage, trees: Vec<RootTree> },
 }
 
 /// The kinds of [`Root`].
@@ -21,35 +23,49 @@ pub enum RootKind {
     Image,
 }
 
+/// An image that a backend has found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundImage {
+    /// With its digest.
+    pub image: RootImage,
+    /// One writable tree at `/`. Its directories are the image's own where the machine shows them;
+    /// otherwise it has none, and what differs from the image cannot be told.
+    pub trees: Vec<RootTree>,
+}
+
+impl RootKind {
+    /// The kind of root that a spec asks for.
+    pub fn of(spec: &SandboxSpec) -> Self {
+        if spec.image.is_some() { Self::Image } else { Self::Layers }
+    }
+}
+
 impl Root {
     pub fn kind(&self) -> RootKind {
         match self {
             Self::Layers(_) => RootKind::Layers,
-            Self::Image(_) => RootKind::Image,
+            Self::Image { .. } => RootKind::Image,
         }
     }
 
-    /// The trees of layers; none of an image.
+    /// The trees of layers. No tree: nothing is known of the root.
     pub fn trees(&self) -> &[RootTree] {
         match self {
-            Self::Layers(trees) => trees,
-            Self::Image(_) => &[],
+            Self::Layers(trees) | Self::Image { trees, .. } => trees,
         }
     }
 
     /// As [`Root::trees`].
     pub fn trees_mut(&mut self) -> &mut [RootTree] {
         match self {
-            Self::Layers(trees) => trees,
-            Self::Image(_) => &mut [],
+            Self::Layers(trees) | Self::Image { trees, .. } => trees,
         }
     }
 
     /// As [`Root::trees`].
     pub fn into_trees(self) -> Vec<RootTree> {
         match self {
-            Self::Layers(trees) => trees,
-            Self::Image(_) => Vec::new(),
+            Self::Layers(trees) | Self::Image { trees, .. } => trees,
         }
     }
 }
@@ -79,6 +95,10 @@ impl<'a> Shown<'a> {
     /// The name of the directory with the whiteouts. No layer and no template has another of that
     /// name.
     pub const HIDDEN: &'static str = "hidden";
+
+    /// Where the template of a machine's own `/usr` is kept, for all its data directories. Outside
+    /// of each: who removes one takes nothing from sandboxes of another.
+    pub const PLACE: &'static str = "/var/lib/warren-host";
 
     /// Parts a tree's directories into those of layers and templates, and what is the machine's own
     /// below them.

@@ -3,12 +3,14 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::capabilities::WallChoice;
 use crate::death::DeathCertificate;
 use crate::id::SandboxId;
 use crate::image::StartCommands;
 use crate::lifecycle::Status;
 use crate::node::NodeId;
 use crate::owner::Owner;
+use crate::root::RootState;
 use crate::sandbox_word::SandboxName;
 use crate::session::Timeouts;
 use crate::snapshot::History;
@@ -38,6 +40,16 @@ pub struct SandboxRecord {
     pub kind: SandboxKind,
     /// The backend's name.
     pub backend: String,
+    /// The wall that was asked for, by its create or by its last move.
+    #[serde(default, skip_serializing_if = "WallChoice::is_free")]
+    pub wall: WallChoice,
+    /// It was moved to its backend, which holds nothing of it yet: all its files are in its layers,
+    /// and its next start is a fresh one there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unplaced: bool,
+    /// The backend that it was moved away from, while that may still hold remains of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
     /// Anything the owner wants to remember with it.
     pub metadata: BTreeMap<String, String>,
     pub created_unix_ms: u64,
@@ -71,9 +83,17 @@ pub struct SandboxRecord {
     /// reads them, and forks have them too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Why it cannot be reached, while that is so. Never written down.
+    #[serde(skip)]
+    pub unreachable: Option<String>,
 }
 
 impl SandboxRecord {
+    /// The writable layers that it starts with.
+    pub fn root_state(&self) -> RootState {
+        if self.unplaced { RootState::Fresh } else { RootState::Kept }
+    }
+
     /// True while processes of it may exist.
     pub fn is_live(&self) -> bool {
         !self.status.is_terminal()

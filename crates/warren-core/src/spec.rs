@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -7,13 +8,18 @@ use crate::field::Field;
 use crate::id::TemplateName;
 use crate::limits::{Limits, LimitsError};
 use crate::network::NetworkPolicy;
+use crate::root_image::RootImage;
 
 /// The wishes for a new sandbox. Every value comes from a tenant, so nothing is taken on trust:
 /// [`SandboxSpec::validate`] is called before anything is built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SandboxSpec {
+    /// Not used with an image.
     pub template: TemplateName,
+    /// The image of the backend's own that it starts from, instead of a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<RootImage>,
     #[serde(default)]
     pub limits: Limits,
     /// Variables of every process, on top of the template's.
@@ -36,6 +42,36 @@ pub struct SandboxSpec {
     pub mounts: Vec<Mount>,
     #[serde(default)]
     pub profile: Profile,
+}
+
+/// The files that are below everything a sandbox writes. What was written on one base has nothing
+/// to do with what was written on another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Base<'a> {
+    Template(&'a TemplateName),
+    Image(&'a RootImage),
+}
+
+impl Base<'_> {
+    /// The name alone.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Template(name) => name.as_str(),
+            Self::Image(image) => image.name.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for Base<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Template(name) => write!(f, "the template `{name}`"),
+            Self::Image(RootImage { name, digest: Some(digest) }) => {
+                write!(f, "the image `{name}` ({digest})")
+            }
+            Self::Image(image) => write!(f, "the image `{image}`"),
+        }
+    }
 }
 
 /// The purpose of a sandbox: a template and defaults under one name.
@@ -126,6 +162,7 @@ impl SandboxSpec {
     pub fn new(template: TemplateName) -> Self {
         Self {
             template,
+            image: None,
             limits: Limits::default(),
             env: BTreeMap::new(),
             labels: BTreeMap::new(),
@@ -136,6 +173,15 @@ impl SandboxSpec {
             mounts: Vec::new(),
             profile: Profile::default(),
         }
+    }
+
+    pub fn base(&self) -> Base<'_> {
+        self.image.as_ref().map_or(Base::Template(&self.template), Base::Image)
+    }
+
+    /// The template that it stands on; `None` with an image.
+    pub fn used_template(&self) -> Option<&TemplateName> {
+        self.image.is_none().then_some(&self.template)
     }
 
     pub fn validate(&self) -> Result<(), SpecError> {
@@ -285,6 +331,16 @@ mod tests {
             let text = spec.validate().unwrap_err().to_string();
             assert!(text.starts_with(field), "{text}");
         }
+    }
+
+    #[test]
+    fn a_spec_without_an_image_is_written_as_before() {
+        let text = serde_json::to_string(&spec()).unwrap();
+        assert!(!text.contains("image"), "{text}");
+        let image: RootImage = "busybox".parse::<crate::RootImageName>().unwrap().into();
+        let with = SandboxSpec { image: Some(image), ..spec() };
+        let text = serde_json::to_string(&with).unwrap();
+        assert_eq!(serde_json::from_str::<SandboxSpec>(&text).unwrap(), with);
     }
 
     #[test]

@@ -14,6 +14,7 @@ impl IsolationErrorKind {
             Self::Exhausted => ErrorCode::Exhausted,
             Self::Busy => ErrorCode::AgentUnreachable,
             Self::Ended => ErrorCode::SandboxEnded,
+            Self::Away => ErrorCode::BackendUnavailable,
             Self::Layer => ErrorCode::StartFailed,
             Self::Host => ErrorCode::Internal,
         }
@@ -23,7 +24,7 @@ impl IsolationErrorKind {
     /// of the machine: a mount that is not there is the caller's to correct.
     pub fn code_of_start(self) -> ErrorCode {
         match self {
-            Self::Unsupported | Self::Invalid | Self::Exhausted => self.code(),
+            Self::Unsupported | Self::Invalid | Self::Exhausted | Self::Away => self.code(),
             Self::NotFound | Self::AlreadyExists | Self::Busy | Self::Ended | Self::Layer | Self::Host => {
                 ErrorCode::StartFailed
             }
@@ -84,6 +85,7 @@ impl DenyReason {
         match self {
             Self::ToolsInFlight => ErrorCode::ToolsInFlight,
             Self::RollbackInProgress => ErrorCode::RollbackInProgress,
+            Self::MoveInProgress => ErrorCode::MoveInProgress,
             Self::StillCreating
             | Self::Paused
             | Self::Stopping
