@@ -6,6 +6,7 @@
 //! those they do not know. What is documented here is what the OpenAPI document says, through the
 //! feature `schema`.
 
+mod backend;
 mod code;
 mod diff;
 mod event;
@@ -29,6 +30,7 @@ mod stream;
 mod template;
 mod tool;
 
+pub use backend::{Backend, BackendCapabilities, BackendList, MoveSandbox, MovedSandbox, Tier, WallChoice};
 pub use code::{
     CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeStarted, CodeText,
     NewCodeContext, RunCode,

@@ -12,6 +12,7 @@ mod files;
 mod frame;
 mod process;
 mod request;
+mod stage;
 mod sudo;
 
 pub use boot::{
@@ -32,6 +33,7 @@ pub use process::{
 pub use request::{
     Failure, FailureCode, FailureReason, GuestUsage, MOST_COMMAND_BYTES, Pong, Reply, Request,
 };
+pub use stage::{ServePlan, ServedMachine, StagePlan, Staged};
 pub use sudo::{Elevate, Runs, SUDO_SOCKET};
 
 /// The newest protocol generation this build speaks.

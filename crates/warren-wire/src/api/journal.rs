@@ -41,7 +41,11 @@ pub struct JournalEntry {
     /// where the changes are that came, if not all did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Of `files`: the new name of what was renamed, or where a new link leads.
+    /// Of a `move`: the backend that it left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Of `files`: the new name of what was renamed, or where a new link leads. Of a `move`: the
+    /// backend that it went to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
     /// Of `files`: how many bytes were written.
@@ -100,6 +104,8 @@ pub enum JournalAction {
     Files,
     Turn,
     Rollback,
+    /// It went behind another wall.
+    Move,
     Promote,
     /// One that this client is too old to know.
     #[serde(other)]

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{HistoryMode, Network, NetworkRequest, NetworkUsage};
+use super::{HistoryMode, Network, NetworkRequest, NetworkUsage, Tier, WallChoice};
 
 /// A new sandbox. Fields that are left out take the server's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -19,8 +19,16 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^[a-z0-9][a-z0-9._-]{0,62}$", example = "host"))]
     pub template: Option<String>,
-    /// The snapshot whose files it starts with. A template that is given as well must be the one
-    /// below it.
+    /// The image of its backend's own that its files start from, instead of a template: such as
+    /// `python:3.12` of a container engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,254}$", example = "python:3.12")
+    )]
+    pub image: Option<String>,
+    /// The snapshot whose files it starts with. A template or an image that is given as well must
+    /// be the one below it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^snap-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))]
     pub snapshot_id: Option<String>,
@@ -107,6 +115,10 @@ pub struct CreateSandbox {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(min_length = 1, max_length = 63, example = "native"))]
     pub backend: Option<String>,
+    /// The tier that its backend must have. Left out, with `backend` too: the first backend that
+    /// can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<Tier>,
     /// The treatment of its files when its time is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_expiry: Option<OnExpiry>,
@@ -142,12 +154,22 @@ pub struct Sandbox {
     /// Present while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<PausedBy>,
-    /// The template its files started from.
+    /// The template its files started from. Not used where `image` is present.
     pub template: String,
+    /// The image of its backend that its files started from, instead of a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     #[serde(rename = "type")]
     pub kind: SandboxType,
     /// Which backend isolates it.
     pub backend: String,
+    /// The wall that was asked for, by its create or by its last move. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall: Option<WallChoice>,
+    /// Why it cannot be reached: its backend is away. It is kept, and `status` is the last that is
+    /// known. Absent when it can be reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
     pub labels: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     /// Absent: the template's.

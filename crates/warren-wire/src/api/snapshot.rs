@@ -42,8 +42,11 @@ pub struct Snapshot {
     /// Files and directories that it holds beyond its parent, once they are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inodes: Option<u64>,
-    /// The template below it.
+    /// The template below it. Not used where `image` is present.
     pub template: String,
+    /// The image of its backend below it, instead of a template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// How long the sandbox stood still, in milliseconds. Only in the answer to the request that
     /// took it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,10 +6,10 @@ use ureq::http::Method;
 
 use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
-    CanRun, CreateKey, CreateSandbox, Death, EventPage, Exec, ExecResult, FileInfo, FileList, Health, Key,
-    KeyList, MakeDirectory, NewRun, PackFiles, Page, PatchSandbox, Process, ProcessList, Run, RunList,
-    Sandbox, SendSignal, Session, SessionDetails, SetDefaultSandbox, Signal, StartProcess, Stats, Unpacked,
-    Usage, Written,
+    BackendList, CanRun, CreateKey, CreateSandbox, Death, EventPage, Exec, ExecResult, FileInfo, FileList,
+    Health, Key, KeyList, MakeDirectory, MoveSandbox, MovedSandbox, NewRun, PackFiles, Page, PatchSandbox,
+    Process, ProcessList, Run, RunList, Sandbox, SendSignal, Session, SessionDetails, SetDefaultSandbox,
+    Signal, StartProcess, Stats, Unpacked, Usage, Written,
 };
 
 /// Which sandboxes a list shows.
@@ -331,6 +331,15 @@ impl Client {
 
     pub fn stats(&self) -> Result<Stats, ClientError> {
         self.get("/v1/stats")
+    }
+
+    pub fn backends(&self) -> Result<BackendList, ClientError> {
+        self.get("/v1/backends")
+    }
+
+    /// Gives a sandbox another wall.
+    pub fn move_sandbox(&self, id: &str, body: &MoveSandbox) -> Result<MovedSandbox, ClientError> {
+        self.post(&sandbox(id, "/move"), body)
     }
 
     pub fn health(&self) -> Result<Health, ClientError> {
