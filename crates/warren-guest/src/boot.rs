@@ -18,7 +18,9 @@ mod overlay;
 mod privileges;
 mod report;
 mod root;
+mod serve;
 mod shown;
+pub(crate) mod stage;
 mod sudo;
 mod sys;
 
@@ -26,6 +28,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use warren_wire::guest::{AgentConfig, BootPlan};
+
+pub(crate) use self::serve::{Listener, serve};
 
 use self::report::{Refusal, StepResult};
 use crate::agent::Doors;
@@ -54,6 +58,7 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     let listener = sys::inherit(plan.listener).step("descriptors", "take the listening socket")?;
     let lifeline = plan.lifeline.map(sys::inherit).transpose().step("descriptors", "take the lifeline")?;
     join_cgroups(&plan)?;
+    sys::unshare_cgroup().step("cgroup namespace", "unshare it")?;
     enter_network(&plan)?;
     rustix::system::sethostname(plan.hostname.as_bytes()).step("hostname", "set the host name")?;
     let began = plan.machine.as_ref().map(machine::set_clocks).transpose()?;
@@ -75,7 +80,7 @@ fn join_cgroups(plan: &BootPlan) -> Result<(), Refusal> {
         let tasks = sys::inherit(number).step("cgroup", "take a tasks file")?;
         rustix::io::write(&tasks, b"0").step("cgroup", "join a control group")?;
     }
-    sys::unshare_cgroup().step("cgroup namespace", "unshare it")
+    Ok(())
 }
 
 fn enter_network(plan: &BootPlan) -> Result<(), Refusal> {

@@ -47,7 +47,7 @@ pub(crate) struct Gauges {
     pub(crate) memory_stat: Option<OwnedFd>,
     pub(crate) cpu_used: Option<OwnedFd>,
     /// The kernel's own `/proc/loadavg` from below the cover: it knows the last process number.
-    pub(crate) kernel_load: OwnedFd,
+    pub(crate) kernel_load: Option<OwnedFd>,
 }
 
 /// The files over those of `/proc`, open for writing.
@@ -178,7 +178,7 @@ impl Machine {
         let reading = Reading {
             memory: Memory::parse(&read(gauges.memory_used.as_ref()), &read(gauges.memory_stat.as_ref())),
             cpu: ProcessorTime::parse(&read(gauges.cpu_used.as_ref())),
-            tasks: tasks.with_last_pid(&read(Some(&gauges.kernel_load))),
+            tasks: tasks.with_last_pid(&read(gauges.kernel_load.as_ref())),
         };
         let worked = reading.cpu.total().saturating_sub(self.cpu.total());
         self.load.pass(elapsed, reading.tasks.active(), worked);

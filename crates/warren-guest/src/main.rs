@@ -25,17 +25,18 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
 
-use agent::Doors;
-use warren_wire::guest::AgentConfig;
+use boot::{Booted, Listener};
 
-const USAGE: &str = "usage: warren-guest (serve SOCKET_PATH | boot CONTROL_DESCRIPTOR)";
+const USAGE: &str = "usage: warren-guest (serve (SOCKET_PATH | --fd LISTENER) [--plan (DESCRIPTOR | PATH)] \
+                     | boot CONTROL_DESCRIPTOR | stage CONTROL_DESCRIPTOR)";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let arguments: Vec<&OsString> = arguments.iter().collect();
     let outcome = match arguments.as_slice() {
-        [mode, path] if *mode == "serve" => serve(Path::new(path)),
+        [mode, rest @ ..] if *mode == "serve" => serve(rest),
         [mode, control] if *mode == "boot" => boot(control),
+        [mode, control] if *mode == "stage" => stage(control),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -44,18 +45,48 @@ fn main() -> ExitCode {
     }
 }
 
-/// Serves calls on a socket of its own.
-fn serve(path: &Path) -> Result<(), String> {
-    let listener =
-        UnixListener::bind(path).map_err(|error| format!("listen on `{}`: {error}", path.display()))?;
-    let doors = Doors { listener: OwnedFd::from(listener), lifeline: None, sudo: None, outside: None };
-    agent::serve(doors, AgentConfig::default(), None)
-        .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
+/// Serves calls on a socket of its own, or on one that it was given.
+fn serve(words: &[&OsString]) -> Result<(), String> {
+    let (listener, plan) = match words {
+        [path] => (listen(path)?, None),
+        [flag, number] if *flag == "--fd" => (inherited(number)?, None),
+        [path, flag, plan] if *flag == "--plan" => (listen(path)?, Some(plan)),
+        [flag, number, second, plan] if *flag == "--fd" && *second == "--plan" => {
+            (inherited(number)?, Some(plan))
+        }
+        _ => return Err(USAGE.to_owned()),
+    };
+    let booted =
+        boot::serve(listener, plan.map(|plan| plan.as_os_str())).map_err(|refusal| refusal.to_string())?;
+    live(booted)
+}
+
+fn listen(path: &OsStr) -> Result<Listener, String> {
+    let socket = UnixListener::bind(path)
+        .map_err(|error| format!("listen on `{}`: {error}", Path::new(path).display()))?;
+    Ok(Listener::Own(OwnedFd::from(socket)))
+}
+
+fn inherited(number: &OsStr) -> Result<Listener, String> {
+    let number = number.to_str().and_then(|text| text.parse().ok()).ok_or(USAGE)?;
+    Ok(Listener::Inherited(number))
+}
+
+/// Mounts a sandbox's root and becomes the runtime that isolates it.
+fn stage(control: &OsStr) -> Result<(), String> {
+    Err(match boot::stage::run(control) {
+        Some(errno) => format!("execute the runtime: {}", std::io::Error::from(errno)),
+        None => "the stage's plan could not be carried out".to_owned(),
+    })
 }
 
 /// Becomes PID 1 of a sandbox as the plan on the control socket says.
 fn boot(control: &OsStr) -> Result<(), String> {
     let booted = boot::run(control).ok_or("the boot plan could not be carried out")?;
+    live(booted)
+}
+
+fn live(booted: Booted) -> Result<(), String> {
     agent::serve(booted.doors, booted.config, booted.machine)
         .map_err(|errno| format!("serve calls: {}", std::io::Error::from(errno)))
 }

@@ -23,6 +23,8 @@ use crate::sys::{Ids, Launch, LaunchError, LaunchStep, Launched, Stack, launch};
 
 /// The agent's own limit of open files, where the sandbox allows as many.
 const OPEN_FILES: u64 = 65_536;
+/// The kind of device that terminals' sides for processes are, of the first 256.
+const TERMINALS: u32 = 136;
 
 /// Facts about the agent that every spawn needs.
 #[derive(Debug)]
@@ -202,13 +204,12 @@ fn output_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((read, write))
 }
 
-/// A terminal. The process's side is opened through the agent's, so no path of the sandbox is
-/// followed.
+/// A terminal.
 fn terminal(size: TerminalSize, identity: &Identity) -> Result<Stdio, Errno> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = rustix::pty::openpt(flags)?;
     rustix::pty::unlockpt(&master)?;
-    let peer = rustix::pty::ioctl_tiocgptpeer(&master, flags)?;
+    let peer = peer(&master, flags)?;
     resize(&master, size)?;
     rustix::io::ioctl_fionbio(&master, true)?;
     // Best effort: where ids may not be changed the terminal is already the right user's.
@@ -217,6 +218,26 @@ fn terminal(size: TerminalSize, identity: &Identity) -> Result<Stdio, Errno> {
     let child_stdin = Some(rustix::io::fcntl_dupfd_cloexec(&peer, 3)?);
     let stdin = Some(rustix::io::fcntl_dupfd_cloexec(&master, 3)?);
     Ok(Stdio { child_stdin, child_stdout: peer, child_stderr: None, stdin, stdout: master, stderr: None })
+}
+
+/// The process's side, opened through the agent's, so that no path of the sandbox is followed.
+/// gVisor's kernel has no such call: there it is opened by its name, and has to be that device.
+fn peer(master: &OwnedFd, flags: OpenptFlags) -> Result<OwnedFd, Errno> {
+    match rustix::pty::ioctl_tiocgptpeer(master, flags) {
+        Err(Errno::NOTTY) => {}
+        answer => return answer,
+    }
+    let name = rustix::pty::ptsname(master, Vec::new())?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let peer = rustix::fs::open(&name, flags, Mode::empty())?;
+    let device = rustix::fs::fstat(&peer)?.st_rdev;
+    let number = name
+        .to_bytes()
+        .rsplit(|byte| *byte == b'/')
+        .next()
+        .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+    let is_it = rustix::fs::major(device) == TERMINALS && Some(rustix::fs::minor(device)) == number;
+    if is_it { Ok(peer) } else { Err(Errno::NODEV) }
 }
 
 pub(crate) fn resize(terminal: impl AsFd, size: TerminalSize) -> Result<(), Errno> {

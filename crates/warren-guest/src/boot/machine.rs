@@ -21,7 +21,7 @@ const BOOT_ID: &CStr = c"sys/kernel/random/boot_id";
 /// Tells another number each time it is read.
 const NEW_ID: &str = "sys/kernel/random/uuid";
 /// In the old root, which the process still has as its own.
-const OLD_DEV: &str = "/dev";
+pub(super) const OLD_DEV: &str = "/dev";
 
 /// Sets the clocks that count from the start of the machine to when the sandbox began, for this
 /// process and all to come: the kernel then shows the start of each process in the same terms as
@@ -77,7 +77,7 @@ pub(super) fn mount(proc: &OwnedFd, plan: &Plan, began: Duration) -> Result<Mach
         memory_used: take_gauge(plan.memory_used)?,
         memory_stat: take_gauge(plan.memory_stat)?,
         cpu_used: take_gauge(plan.cpu_used)?,
-        kernel_load,
+        kernel_load: Some(kernel_load),
     };
     let options = [("mode", "0755"), ("size", "256k"), ("nr_inodes", "16")];
     let place = new_file_system("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NOEXEC)

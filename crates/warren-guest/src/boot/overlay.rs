@@ -27,14 +27,15 @@ pub(super) struct Layers {
     read_only: Vec<(String, Shown)>,
     writable: OwnedFd,
     id_base: u32,
+    /// A directory of the old root that is not used any more.
+    place: String,
 }
 
 impl Layers {
-    pub(super) fn take(plan: &BootPlan) -> Result<Self, Refusal> {
+    pub(super) fn take(plan: &BootPlan, place: &str) -> Result<Self, Refusal> {
         let attached = |number: &FdNumber| {
             let layer = sys::inherit(*number)?;
-            // The old root's /dev is not used any more.
-            attach(&layer, CWD, "/dev").map(|()| layer)
+            attach(&layer, CWD, place).map(|()| layer)
         };
         rustix::process::chdir("/proc/self/fd").step("overlay", "go to the descriptors")?;
         let lowers = plan.trees.iter().map(|tree| tree.lowers.iter().map(attached).collect());
@@ -50,6 +51,7 @@ impl Layers {
                 .step("overlay", "take the machine's directories")?,
             writable: attached(&plan.writable).step("overlay", "take the writable layer")?,
             id_base: plan.id_base,
+            place: place.to_owned(),
         })
     }
 
@@ -68,21 +70,31 @@ impl Layers {
 
     fn create_above(&self, number: usize, shown: &Shown) -> Result<OwnedFd, Errno> {
         let overlay = shown.overlay(self.id_base)?;
-        attach(&overlay, CWD, "/dev")?;
+        attach(&overlay, CWD, &self.place)?;
         self.create(number, &[&overlay])
     }
 
     /// Attaches what has no writable layer below the root.
     pub(super) fn show(&self, root: &OwnedFd) -> Result<(), Refusal> {
-        for (at, shown) in &self.read_only {
+        for (number, (at, _)) in self.read_only.iter().enumerate() {
             let target = files::mount_point(root, at, true).step("overlay", format!("open `{at}`"))?;
-            match shown.overlay(self.id_base) {
-                Err(errno) if shown.is_safe_as_it_is(errno) => attach(shown.machine(), &target, ""),
-                answer => answer.and_then(|overlay| attach(&overlay, &target, "")),
-            }
-            .step("overlay", format!("show `{at}`"))?;
+            self.show_at(number, &target, "")?;
         }
         Ok(())
+    }
+
+    pub(super) fn count_shown(&self) -> usize {
+        self.read_only.len()
+    }
+
+    /// Attaches one of those at a path below `directory`.
+    pub(super) fn show_at(&self, number: usize, directory: &OwnedFd, path: &str) -> Result<(), Refusal> {
+        let Some((at, shown)) = self.read_only.get(number) else { return Ok(()) };
+        match shown.overlay(self.id_base) {
+            Err(errno) if shown.is_safe_as_it_is(errno) => attach(shown.machine(), directory, path),
+            answer => answer.and_then(|overlay| attach(&overlay, directory, path)),
+        }
+        .step("overlay", format!("show `{at}`"))
     }
 
     /// `lowest` are below the tree's own layers.

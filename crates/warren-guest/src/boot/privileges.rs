@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::DumpableBehavior;
 use rustix::thread::{CapabilitySet, CapabilitySets, CpuSet};
-use warren_wire::guest::BootPlan;
+use warren_wire::guest::{BootPlan, Rlimit};
 
 use super::report::{Refusal, StepResult};
 use super::sys;
@@ -14,12 +14,20 @@ use super::sys;
 /// Limits that are set while the host's rights still allow it.
 pub(super) fn limit(plan: &BootPlan) -> Result<(), Refusal> {
     sys::new_session_keyring().step("keyring", "replace the session keyring")?;
-    for limit in &plan.rlimits {
+    limit_process(&plan.rlimits, &plan.cpus)
+}
+
+/// Limits that need no rights.
+pub(super) fn limit_process(rlimits: &[Rlimit], processors: &[u32]) -> Result<(), Refusal> {
+    for limit in rlimits {
         sys::set_rlimit(limit.resource, limit.value)
             .step("rlimits", format!("set limit {}", limit.resource))?;
     }
+    if processors.is_empty() {
+        return Ok(());
+    }
     let mut cpus = CpuSet::new();
-    for &cpu in &plan.cpus {
+    for &cpu in processors {
         if cpu as usize >= CpuSet::MAX_CPU {
             return Err(Refusal::new("cpu affinity", format!("there is no processor {cpu}")));
         }
@@ -36,14 +44,18 @@ pub(super) fn drop_for_good(plan: &BootPlan) -> Result<(), Refusal> {
     rustix::thread::set_capabilities(None, sets).step("capabilities", "drop what is not kept")?;
     rustix::thread::clear_ambient_capability_set().step("capabilities", "clear the ambient set")?;
     rustix::thread::set_no_new_privs(true).step("no_new_privs", "set it")?;
-    // The sandbox's own root may not look into its agent.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("agent", "hide its memory")?;
+    hide()?;
     let held = rustix::thread::capabilities(None).step("capabilities", "read them back")?;
     if held != sets || sys::bounding_set_exceeds(plan.capabilities) {
         return Err(Refusal::new("capabilities", "some are still there after the drop"));
     }
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     load_filter(&plan.seccomp).step("seccomp", "load the filter")
+}
+
+/// The sandbox's own root may not look into its agent.
+pub(super) fn hide() -> Result<(), Refusal> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).step("agent", "hide its memory")
 }
 
 /// The kernel's answer when it has no memory left for compiled filters (`ENOTSUPP`).
@@ -54,7 +66,7 @@ const LAST_REST: Duration = Duration::from_millis(640);
 
 /// The memory for compiled filters is the whole machine's: what is used up may be free again in a
 /// moment.
-fn load_filter(program: &[u8]) -> Result<(), Errno> {
+pub(super) fn load_filter(program: &[u8]) -> Result<(), Errno> {
     let mut rest = FIRST_REST;
     loop {
         match sys::load_seccomp(program) {

@@ -3,11 +3,17 @@
 use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
-use warren_wire::guest::{BootFailure, BootPlan, BootReport, MAX_PAYLOAD};
+use warren_wire::guest::{BootFailure, BootReport, MAX_PAYLOAD};
 
 /// A step that could not be done.
 #[derive(Debug)]
-pub(super) struct Refusal(BootFailure);
+pub(crate) struct Refusal(BootFailure);
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 impl Refusal {
     pub(super) fn new(step: &str, detail: impl Into<String>) -> Self {
@@ -33,7 +39,10 @@ impl<T> StepResult<T> for Result<T, Errno> {
 }
 
 /// Either message is its length (little endian) and its bytes.
-pub(super) fn receive(control: &OwnedFd) -> Result<BootPlan, Refusal> {
+pub(super) fn receive<P>(control: &OwnedFd) -> Result<P, Refusal>
+where
+    P: for<'a> minicbor::Decode<'a, ()>,
+{
     let mut length = [0; 4];
     read_exact(control, &mut length).step("plan", "read the boot plan's length")?;
     let length = u32::from_le_bytes(length) as usize;

@@ -48,8 +48,11 @@ const COVERED_DIRECTORIES: &[&str] =
 /// Root inside has no capability over its network namespace, so low ports and ping are opened this
 /// way. The namespace has no other user, so all groups will do. Written through the sandbox's own
 /// `/proc`: in the host's, every network namespace adds to the names that a lookup has to pass.
-const SYSCTLS: [(&str, &str); 2] =
+pub(super) const SYSCTLS: [(&str, &str); 2] =
     [("sys/net/ipv4/ip_unprivileged_port_start", "0"), ("sys/net/ipv4/ping_group_range", "0 2147483647")];
+
+/// The options of the sandbox's own `/run`.
+pub(super) const RUN_OPTIONS: [(&str, &str); 3] = [("mode", "0755"), ("size", "64m"), ("nr_inodes", "16384")];
 
 /// An empty directory of the prepared `/dev`, which serves as the cover.
 const EMPTY_DIRECTORY: &str = "dev/mqueue";
@@ -67,7 +70,7 @@ pub(super) fn build(
     let dev = sys::inherit(plan.dev).step("/dev", "take the prepared tree")?;
     mount_dev(&root, &dev, plan)?;
     let proc = mount_proc(&root)?;
-    mount_own(&root, "run", "tmpfs", &[("mode", "0755"), ("size", "64m"), ("nr_inodes", "16384")])?;
+    mount_own(&root, "run", "tmpfs", &RUN_OPTIONS)?;
     files::system_directory(&root, "sys").step("/sys", "make it an empty directory")?;
     let machine = plan.machine.as_ref().zip(began);
     let machine = machine.map(|(plan, began)| machine::mount(&proc, plan, began)).transpose()?;
@@ -79,7 +82,7 @@ pub(super) fn build(
 
 /// The overlay at `/`, with the others attached below it.
 fn mount_trees(plan: &BootPlan) -> Result<OwnedFd, Refusal> {
-    let layers = Layers::take(plan)?;
+    let layers = Layers::take(plan, machine::OLD_DEV)?;
     let root = layers.mount(0, "/")?;
     attach(&root, CWD, "/").step("overlay", "attach the root")?;
     for (number, tree) in plan.trees.iter().enumerate().skip(1) {
@@ -114,6 +117,11 @@ fn mount_proc(root: &OwnedFd) -> Result<OwnedFd, Refusal> {
 fn mount_dev(root: &OwnedFd, dev: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
     let target = files::system_directory(root, "dev").step("/dev", "open the mount point")?;
     attach(dev, &target, "").step("/dev", "attach the prepared tree")?;
+    furnish_dev(dev, plan)
+}
+
+/// Attaches what is the sandbox's own below an attached `/dev`.
+pub(super) fn furnish_dev(dev: &OwnedFd, plan: &BootPlan) -> Result<(), Refusal> {
     let group = (plan.id_base + 5).to_string();
     // The kernel's stock of terminals is one for the whole machine.
     let terminals = [("ptmxmode", "0666"), ("mode", "0620"), ("gid", group.as_str()), ("max", "256")];

@@ -3,7 +3,7 @@
     reason = "system calls that rustix does not wrap, and descriptors inherited by number"
 )]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::Errno;
@@ -31,10 +31,41 @@ pub(super) fn inherit(number: i32) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
+/// As [`inherit`], and of the standard descriptors a copy: whatever writes there later finds what
+/// it was.
+pub(super) fn inherit_any(number: i32) -> Result<OwnedFd, Errno> {
+    if number >= 3 {
+        return inherit(number);
+    }
+    // SAFETY: the number is only copied; a wrong one is answered with EBADF.
+    let standard = unsafe { BorrowedFd::borrow_raw(number) };
+    rustix::io::fcntl_dupfd_cloexec(standard, 3)
+}
+
 /// Makes sure that no inherited descriptor outlives an exec.
 pub(super) fn close_on_exec_from(first: u32) -> Result<(), Errno> {
     // SAFETY: takes three numbers and touches no memory.
-    checked(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
+    match checked(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) })
+    {
+        // A kernel in user space that only closes.
+        Err(Errno::INVAL | Errno::NOSYS) => mark_each(first),
+        answer => answer,
+    }
+}
+
+/// More than any runtime passes down.
+const MOST_INHERITED: u32 = 1024;
+
+fn mark_each(first: u32) -> Result<(), Errno> {
+    for number in first..MOST_INHERITED {
+        let number = i32::try_from(number).map_err(|_| Errno::BADF)?;
+        // SAFETY: takes numbers and touches no memory; one that is not open is answered with EBADF.
+        match checked(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) }.into()) {
+            Ok(()) | Err(Errno::BADF) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn unshare_cgroup() -> Result<(), Errno> {
@@ -169,4 +200,40 @@ pub(super) fn load_seccomp(program: &[u8]) -> Result<(), Errno> {
     // SAFETY: the program points at `length` instructions that live across the call; the kernel
     // copies them.
     checked(unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const filter) })
+}
+
+/// Numbers from which descriptors are moved out of the way of those that they are to get.
+const OUT_OF_THE_WAY: i32 = 1 << 9;
+
+/// Makes these the descriptors 0, 1 and 2, 3, 4 and so on, all of them for the program that is
+/// executed next. Without an input 0 stays what it is.
+pub(super) fn place_descriptors(
+    input: Option<&OwnedFd>,
+    output: &OwnedFd,
+    others: &[OwnedFd],
+) -> Result<(), Errno> {
+    let wanted = input.map(|input| (0, input)).into_iter().chain([(1, output), (2, output)]);
+    let wanted = wanted.chain((3..).zip(others));
+    let mut moved = Vec::new();
+    for (number, fd) in wanted {
+        moved.push((number, rustix::io::fcntl_dupfd_cloexec(fd, OUT_OF_THE_WAY)?));
+    }
+    for (number, fd) in &moved {
+        // SAFETY: takes two numbers. What the second was is lost on purpose: this process executes
+        // another program next, or ends, and uses no descriptor by its old number.
+        checked(unsafe { libc::dup2(fd.as_raw_fd(), *number) }.into())?;
+    }
+    Ok(())
+}
+
+/// Executes a program in place of this one. Returns why it could not.
+pub(super) fn execute(program: &CStr, arguments: &[CString], environment: &[CString]) -> Errno {
+    let pointers = |words: &[CString]| -> Vec<*const libc::c_char> {
+        words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    let (arguments, environment) = (pointers(arguments), pointers(environment));
+    // SAFETY: both lists end with a null pointer and hold pointers to C strings that live across
+    // the call.
+    let answer = unsafe { libc::execve(program.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    checked(answer.into()).err().unwrap_or(Errno::INVAL)
 }

@@ -3,7 +3,7 @@
 //! Only the thread changes: the agent's others keep theirs, and a file call needs no process of its
 //! own. There is no way back, so the thread must end with the call.
 
-use rustix::process::{getegid, geteuid, getgroups};
+use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
 use rustix::thread::{CapabilitySet, Gid, Uid};
 use warren_wire::guest::{Failure, FailureCode};
 
@@ -29,14 +29,25 @@ pub(super) fn assume(identity: &Identity) -> Result<(), Failure> {
     let groups: Vec<Gid> = identity.groups.iter().map(|gid| Gid::from_raw(*gid)).collect();
     // Groups first: the right to set them goes with the user.
     let switched = rustix::thread::set_thread_groups(&groups).is_ok()
-        && sys::set_fs_gid(identity.gid)
-        && sys::set_fs_uid(identity.uid)
+        && (sys::set_fs_gid(identity.gid) || set_effective_gid(identity.gid))
+        && (sys::set_fs_uid(identity.uid) || set_effective_uid(identity.uid))
         && (identity.uid == 0 || drop_capabilities());
     if switched || is_own(identity) {
         return Ok(());
     }
     let message = format!("act as user {}:{}: the agent may not change users", identity.uid, identity.gid);
     Err(Failure::new(FailureCode::PermissionDenied, message))
+}
+
+/// For gVisor's kernel, which has no ids for files alone. The other ids stay, so that nobody with
+/// the new one may send signals to the thread.
+fn set_effective_gid(gid: u32) -> bool {
+    rustix::thread::set_thread_res_gid(getgid(), Gid::from_raw(gid), getgid()).is_ok()
+}
+
+/// As [`set_effective_gid`].
+fn set_effective_uid(uid: u32) -> bool {
+    rustix::thread::set_thread_res_uid(getuid(), Uid::from_raw(uid), getuid()).is_ok()
 }
 
 /// An agent that may not change users can still serve the one it runs as, whose groups it must not

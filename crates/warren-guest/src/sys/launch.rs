@@ -3,22 +3,23 @@
 //! down where the parent reads it. In return the child may do nothing but raw system calls on
 //! prepared values: other threads may hold any lock, and libc's own id calls would reach for them.
 //!
-//! The parent waits for a word that the kernel clears when the child lets go of the memory
-//! (`CLONE_VFORK` would wait as well, but for ever): a process that may send signals inside can
-//! stop a child on its way, and that must not stop the agent. Until then the parent does nothing
-//! that touches libc's error number, which it shares with the child.
+//! The parent waits for the end of a pipe that the child alone holds, and that closes when it
+//! executes or ends: after it has let go of the memory (`CLONE_VFORK` would wait as well, but for
+//! ever): a process that may send signals inside can stop a child on its way, and that must not
+//! stop the agent. The kernel could clear a word instead, but gVisor's does so at an end only.
+//! Until then the parent does nothing that touches libc's error number, which it shares with the
+//! child.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use libc::{c_char, c_int, c_long, c_void};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
-use rustix::thread::futex;
-use rustix::time::Timespec;
 
 /// How often a child that has not executed is looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -121,19 +122,21 @@ pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched,
     };
     let argument: *mut c_void = ptr::from_mut(&mut plan).cast();
     let top: *mut c_void = stack.0.as_mut_ptr_range().end.cast();
-    let flags = libc::CLONE_VM | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD;
-    let held = Box::new(AtomicU32::new(1));
-    let nowhere = ptr::null_mut::<c_void>();
+    let flags = libc::CLONE_VM | libc::SIGCHLD;
+    let pipe = pipe_with(PipeFlags::CLOEXEC);
+    let (released, held) = pipe.map_err(|errno| LaunchError { step: LaunchStep::Clone, errno })?;
     // SAFETY: the stack is aligned to 16 bytes and used by this child alone, since this thread
     // stays here until the child has executed, ended or been killed; for the same reason `plan`
-    // outlives its use. `held` is where the kernel says so. All signals are blocked, so no handler
-    // runs in the child, which makes system calls only.
-    let pid = unsafe { libc::clone(child, top, flags, argument, nowhere, nowhere, held.as_ptr()) };
+    // outlives its use. All signals are blocked, so no handler runs in the child, which makes
+    // system calls only.
+    let pid = unsafe { libc::clone(child, top, flags, argument) };
     if pid < 0 {
         return Err(LaunchError { step: LaunchStep::Clone, errno: super::last_error() });
     }
-    if !await_release(pid, &held) {
-        end(pid, held);
+    // From here on only the child's copy is open.
+    drop(held);
+    if !await_release(pid, &released) {
+        end(pid, &released);
         return Err(LaunchError { step: LaunchStep::Held, errno: Errno::TIMEDOUT });
     }
     // SAFETY: `plan` is alive; the read is volatile because another process wrote it.
@@ -147,10 +150,10 @@ pub(crate) fn launch(launch: &Launch<'_>, stack: &mut Stack) -> Result<Launched,
 }
 
 /// Waits until the child has executed or ended. `false`: it is stopped, or much too slow.
-fn await_release(pid: c_int, held: &AtomicU32) -> bool {
+fn await_release(pid: c_int, released: &OwnedFd) -> bool {
     let mut began = None;
     loop {
-        if released_within(held, LOOK) {
+        if released_within(released, LOOK) {
             return true;
         }
         if is_stopped(pid) || began.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
@@ -159,16 +162,15 @@ fn await_release(pid: c_int, held: &AtomicU32) -> bool {
     }
 }
 
-fn released_within(held: &AtomicU32, time: Duration) -> bool {
+fn released_within(released: &OwnedFd, time: Duration) -> bool {
     let nanos = i64::from(time.subsec_nanos());
     let time = Timespec { tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX), tv_nsec: nanos };
-    while held.load(Ordering::Acquire) != 0 {
-        // Otherwise it was cleared meanwhile, or a signal came in between.
-        if let Err(Errno::TIMEDOUT) = futex::wait(held, futex::Flags::empty(), 1, Some(&time)) {
-            return held.load(Ordering::Acquire) == 0;
+    loop {
+        match poll(&mut [PollFd::new(released, PollFlags::empty())], Some(&time)) {
+            Err(Errno::INTR) => {}
+            answer => return answer == Ok(1),
         }
     }
-    true
 }
 
 fn is_stopped(pid: c_int) -> bool {
@@ -178,17 +180,15 @@ fn is_stopped(pid: c_int) -> bool {
 }
 
 /// Kills a child that has not executed. One that was killed never runs again, so that the plan and
-/// the stack are its own no more; only the word is written once more, by the kernel.
-fn end(pid: c_int, held: Box<AtomicU32>) {
+/// the stack are its own no more.
+fn end(pid: c_int, released: &OwnedFd) {
     if let Some(pid) = Pid::from_raw(pid) {
         kill_process(pid, Signal::KILL).ok();
     }
-    if released_within(&held, LAST_PATIENCE) {
+    // Else it is reaped with the orphans, whenever it ends.
+    if released_within(released, LAST_PATIENCE) {
         // SAFETY: waits for this very child, which is about to end, and asks for no status.
         unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
-    } else {
-        // Whenever it ends, it is reaped with the orphans.
-        Box::leak(held);
     }
 }
 
