@@ -13,6 +13,7 @@ mod copy;
 mod given;
 mod hidden;
 mod packages;
+mod place;
 mod private;
 mod skeleton;
 mod survey;
@@ -24,12 +25,13 @@ use std::time::SystemTime;
 
 use crate::manifest::{Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 use crate::name::TemplateName;
-use crate::staging::{NamesLock, Staging, StagingError};
+use crate::staging::{NamesLock, Staging, StagingError, private_directory};
 use crate::template::{Template, Tree};
 use crate::tree::EntryError;
 
 pub(crate) use given::Given;
 pub(crate) use hidden::Hider;
+pub(crate) use place::of as place;
 pub(crate) use private::{is_public, open_machine};
 use survey::Survey;
 pub(crate) use survey::boot;
@@ -72,16 +74,29 @@ pub(crate) fn prepare(
     hider: &Hider,
     boot: &str,
 ) -> Result<Template, HostError> {
+    if !skeletons.is_dir() {
+        // Whoever wants to be rid of it may remove it at any time.
+        private_directory(skeletons)
+            .map_err(|source| HostError::Survey { path: skeletons.to_owned(), source })?;
+    }
     let survey = Survey::of(machine, given)?;
     let directory = skeletons.join(survey.fingerprint.hex());
-    if !is_of_boot(&directory, boot) {
-        let staging = build(skeletons, machine, &survey, given, boot)?;
-        let _names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
-        publish(staging, &directory, boot)?;
-    }
+    let look = || hider.layer(skeletons, machine, boot);
+    let hidden = if is_of_boot(&directory, boot) {
+        look()?
+    } else {
+        // Most of either is waiting for the file system.
+        std::thread::scope(|scope| {
+            let hidden = scope.spawn(look);
+            let staging = build(skeletons, machine, &survey, given, boot)?;
+            let names = NamesLock::acquire(skeletons).map_err(HostError::Stage)?;
+            publish(staging, &directory, boot)?;
+            drop(names);
+            hidden.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?
+    };
     let manifest = Manifest::read(&directory, &TemplateName::host())
         .map_err(|error| HostError::Read(Box::new(error)))?;
-    let hidden = hider.layer(skeletons, machine, boot)?;
     let trees = vec![
         Tree { at: PathBuf::from("/"), lowers: vec![directory.join("root")] },
         Tree { at: PathBuf::from("/usr"), lowers: vec![hidden, machine.join("usr")] },

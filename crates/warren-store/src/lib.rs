@@ -14,11 +14,14 @@
 //! <data>/templates/<name>/layer/upper-<n>/ instead, in one that stands on another: its changes
 //!                                          of that one's tree n
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
-//! <data>/templates-host/<fingerprint>/     the skeleton of `host` for the machine as it is now
-//! <data>/templates-host/usr-<digest>/      hides the private files of the machine's `/usr`
+//! <place>/<fingerprint>/                   the skeleton of `host` for the machine as it is now
+//! <place>/usr-<digest>/                    hides the private files of the machine's `/usr`
 //! <data>/build-files/<owner>/<hash>        archives that clients sent for builds of images
 //! <data>/common/<fingerprint>/root/        files of every sandbox, on top of an imported tree
 //! ```
+//!
+//! The place of `host` is `/var/lib/warren-host`, for all data directories of the machine on that
+//! file system, or else `<data>/templates-host`.
 //!
 //! A template is built in staging and appears by one rename, so that a reader sees a whole template
 //! or none. The archives are hostile input: each of their paths is resolved by the kernel inside

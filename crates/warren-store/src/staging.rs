@@ -7,7 +7,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags};
@@ -34,6 +34,12 @@ pub enum StagingError {
     Remove { path: PathBuf, source: io::Error },
     #[error("look for left-over staging directories in `{}`", path.display())]
     List { path: PathBuf, source: io::Error },
+}
+
+/// Templates hold set-id files and other people's data: no user but root may come near them.
+pub(crate) fn private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }
 
 /// Held while names in the directory change; released when dropped.

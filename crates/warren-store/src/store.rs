@@ -1,6 +1,5 @@
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -11,7 +10,7 @@ use crate::host::{self, Given};
 use crate::import::{self, ImportError, ImportRequest, Imported};
 use crate::manifest::ReadError;
 use crate::name::TemplateName;
-use crate::staging::{self, NamesLock, StagingError};
+use crate::staging::{self, NamesLock, StagingError, private_directory};
 use crate::template::{Template, imported, is_stood_on};
 
 /// How many templates may stand on one another: each adds a layer to every mount.
@@ -90,7 +89,7 @@ impl TemplateStore {
     pub(crate) fn open_for_machine(data: &Path, machine: &Path) -> Result<Self, OpenError> {
         let store = Self {
             templates: data.join("templates"),
-            host: data.join("templates-host"),
+            host: host::place(data, machine),
             machine: machine.to_owned(),
             given: Given::new(data, machine),
             hider: host::Hider::new(),
@@ -250,10 +249,4 @@ impl TemplateStore {
     pub(crate) fn directory(&self) -> &Path {
         &self.templates
     }
-}
-
-/// Templates hold set-id files and other people's data: no user but root may come near them.
-fn private_directory(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))
 }

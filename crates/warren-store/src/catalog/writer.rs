@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Durability};
 
 use super::PATIENCE;
@@ -105,7 +106,10 @@ impl Writer {
 /// Settings of every connection: the time it waits for others, and foreign keys.
 pub(super) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(PATIENCE)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(128);
+    // Otherwise a statement is compiled anew whenever it is given other values, to see whether
+    // another plan would suit them better. No plan of ours depends on values.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch(
         "PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF; PRAGMA journal_size_limit = 67108864",
     )

@@ -2,14 +2,14 @@
 //!
 //! That nobody inside reads such files, the kernel sees to, from the first moment of each
 //! ([`warren_core::Shown`]). This layer takes their names away too. It is made by looking through
-//! all of `/usr`, which takes a second or so: once, and again when the machine's packages changed,
-//! which a few `stat` calls tell, or when a server has not looked for a while. A server looks in
-//! the background, and meanwhile goes on with the layer there is.
+//! all of `/usr`, which takes half a second or so: once, and again when the machine's packages
+//! changed, which a few `stat` calls tell, or when a server has not looked for a while. A server
+//! looks in the background, and meanwhile goes on with the layer there is.
 //!
 //! ```text
-//! <data>/templates-host/usr.json                which layer is right, and when that was found
-//! <data>/templates-host/usr-<digest>/hidden/    the layer: never changed, named by its content
-//! <data>/templates-host/usr-<digest>/boot       in which boot it was made
+//! <place>/usr.json                which layer is right, and when that was found
+//! <place>/usr-<digest>/hidden/    the layer: never changed, named by its content
+//! <place>/usr-<digest>/boot       in which boot it was made
 //! ```
 //!
 //! Sandboxes that run keep their layer. Those of an earlier boot are used by nobody, and are
@@ -34,7 +34,7 @@ use crate::digest::Digest;
 use crate::staging::{NamesLock, Staging};
 
 /// Raise it when what is hidden is told otherwise.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const FINDING: &str = "usr.json";
 const PREFIX: &str = "usr-";
 
@@ -225,6 +225,8 @@ fn stamp(machine: &Path) -> String {
     let mut hash = Sha256::new();
     for name in WATCHED {
         if let Ok(stat) = rustix::fs::statat(CWD, machine.join(name), AtFlags::SYMLINK_NOFOLLOW) {
+            // Another machine's, or a container's, may be the same in all the rest.
+            hash.update(stat.st_dev.to_le_bytes());
             survey::add_stat(&mut hash, name, &stat);
         }
     }

@@ -1,9 +1,12 @@
 use std::collections::BTreeMap;
-use std::ffi::{CStr, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
+use parking_lot::Mutex;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -17,6 +20,10 @@ use crate::tree::{Attributes, EntryError, TreePath, TreeWriter};
 const MAX_DEPTH: usize = 64;
 /// Far more than any distribution has. Beyond it something is odd, and nothing is shown.
 const MOST_NAMES: usize = 100_000;
+/// Each has a few directories open at a time.
+const MOST_THREADS: usize = 8;
+/// Directories so far below the top are shared among threads: `/usr/share/doc`, for instance.
+const LEVELS: usize = 2;
 const WORLD_READ: u32 = 0o004;
 const WORLD_ENTER: u32 = 0o005;
 /// Tells programs such as `pip` to leave the Python beside it to the machine's packages. A sandbox
@@ -50,21 +57,34 @@ fn open_directory(parent: impl AsFd, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 /// The names below a directory that are not for everybody, and the directories around them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Private {
     names: Vec<PathBuf>,
     /// The directories around a name, outer ones first.
     directories: BTreeMap<PathBuf, Attributes>,
 }
 
+/// The directories from the top to one that is looked through.
+type Way = Vec<(PathBuf, Attributes)>;
+
+/// A directory that is yet to be looked through.
+struct Task {
+    parent: Arc<OwnedFd>,
+    name: CString,
+    /// To the directory itself.
+    way: Way,
+}
+
 impl Private {
     /// Looks through all of it. What comes or goes meanwhile is seen or not.
     pub(super) fn below(machine: &Path) -> Result<Self, HostError> {
         let failed = |error: Errno| HostError::Survey { path: machine.to_owned(), source: error.into() };
-        let top = open_machine(machine).map_err(failed)?;
+        let top = Arc::new(open_machine(machine).map_err(failed)?);
         let look = look_of(&rustix::fs::fstat(&top).map_err(failed)?);
-        let mut found = Self { names: Vec::new(), directories: BTreeMap::new() };
-        found.walk(&top, &mut vec![(PathBuf::new(), look.clone())]).map_err(failed)?;
+        let mut found = Self::default();
+        let mut tasks = Vec::new();
+        found.walk(&top, &mut vec![(PathBuf::new(), look.clone())], &mut Some(&mut tasks)).map_err(failed)?;
+        found.share(tasks).map_err(failed)?;
         // An overlay takes the appearance of its root from the topmost layer.
         found.directories.insert(PathBuf::new(), look);
         if found.names.len() > MOST_NAMES {
@@ -78,8 +98,46 @@ impl Private {
         self.names.len()
     }
 
-    /// `way` is the directories from the top to this one.
-    fn walk(&mut self, directory: &OwnedFd, way: &mut Vec<(PathBuf, Attributes)>) -> Result<(), Errno> {
+    /// Looks through directories with as many threads as there are processors: it is all waiting
+    /// for the kernel.
+    fn share(&mut self, tasks: Vec<Task>) -> Result<(), Errno> {
+        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
+        let tasks = Mutex::new(tasks);
+        let work = || {
+            let mut found = Self::default();
+            loop {
+                let task = tasks.lock().pop();
+                let Some(mut task) = task else { return Ok(found) };
+                match open_directory(&task.parent, &task.name) {
+                    Ok(inner) => found.walk(&Arc::new(inner), &mut task.way, &mut None)?,
+                    Err(error) => found.not_opened(error, &mut task.way)?,
+                }
+            }
+        };
+        let all: Vec<Result<Self, Errno>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let join = |other: ScopedJoinHandle<'_, _>| {
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            [own].into_iter().chain(others.into_iter().map(join)).collect()
+        });
+        for found in all {
+            let found = found?;
+            self.names.extend(found.names);
+            self.directories.extend(found.directories);
+        }
+        Ok(())
+    }
+
+    /// `way` is the directories from the top to this one. With `later`, directories two levels down
+    /// are left to somebody else.
+    fn walk(
+        &mut self,
+        directory: &Arc<OwnedFd>,
+        way: &mut Way,
+        later: &mut Option<&mut Vec<Task>>,
+    ) -> Result<(), Errno> {
         let here = way.last().map(|(path, _)| path.clone()).unwrap_or_default();
         for entry in Dir::read_from(directory)? {
             let entry = entry?;
@@ -98,23 +156,40 @@ impl Private {
             if !is_public(stat.st_mode) || !is_whole || name == SYSTEM_PYTHON {
                 self.hide(path, way);
             } else if is_directory {
-                match open_directory(directory, name) {
-                    Ok(inner) => {
-                        way.push((path, look_of(&stat)));
-                        self.walk(&inner, way)?;
-                        way.pop();
+                way.push((path, look_of(&stat)));
+                match later {
+                    Some(later) if way.len() > LEVELS => {
+                        let (parent, way) = (Arc::clone(directory), way.clone());
+                        later.push(Task { parent, name: name.to_owned(), way });
                     }
-                    // It went, or something was mounted there this moment.
-                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                    Err(Errno::XDEV) => self.hide(path, way),
-                    Err(error) => return Err(error),
+                    _ => match open_directory(directory, name) {
+                        Ok(inner) => self.walk(&Arc::new(inner), way, later)?,
+                        Err(error) => self.not_opened(error, way)?,
+                    },
                 }
+                way.pop();
             }
             if self.names.len() > MOST_NAMES {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// The last directory of the way could not be opened.
+    fn not_opened(&mut self, error: Errno, way: &mut Way) -> Result<(), Errno> {
+        match error {
+            // It went, or something was mounted there this moment.
+            Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Ok(()),
+            Errno::XDEV => {
+                let around = way.len().saturating_sub(1);
+                if let Some((path, _)) = way.last().cloned() {
+                    self.hide(path, &way[..around]);
+                }
+                Ok(())
+            }
+            error => Err(error),
+        }
     }
 
     fn hide(&mut self, path: PathBuf, way: &[(PathBuf, Attributes)]) {

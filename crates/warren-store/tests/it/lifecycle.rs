@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,10 +75,23 @@ fn of_imports_at_once_one_wins() {
 #[test]
 fn other_users_are_kept_out() {
     let test = TestStore::new();
-    for directory in ["templates", "templates-host", "common"] {
+    for directory in ["templates", "common"] {
         let mode = fs::metadata(test.data.path().join(directory)).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o700, "{directory}");
     }
+}
+
+/// It is of the machine, and a fresh data directory need not look for it again.
+#[test]
+fn data_directories_share_the_template_of_the_machine() {
+    // Only root has a place for it that nobody else can change.
+    let Ok(one) = tempfile::tempdir_in("/var/lib") else { return };
+    let two = tempfile::tempdir_in("/var/lib").unwrap();
+    let trees = |data: &Path| TemplateStore::open(data).unwrap().host().unwrap().trees;
+    let found = trees(one.path());
+    assert_eq!(found, trees(two.path()));
+    let own = found.iter().flat_map(|tree| &tree.lowers).filter(|path| !path.starts_with("/usr"));
+    assert!(own.clone().count() == 2 && own.clone().all(|path| path.starts_with("/var/lib/warren-host")));
 }
 
 #[test]
