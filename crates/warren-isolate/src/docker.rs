@@ -1,0 +1,306 @@
+//! Sandboxes that a Docker engine of this machine isolates, on images that it has. The engine makes
+//! the container, its root, its limits and its groups; we give it the agent as first process, and
+//! ask the engine for nothing that the agent can do.
+//!
+//! ```text
+//! <data>/docker/agent-<digest>/         the agent's binary: `/.warren` in every sandbox, read-only
+//! <data>/docker/sandboxes/<id>/record   what the sandbox is, see `record`
+//! <data>/docker/sandboxes/<id>/shared/  plan and socket of the agent: `/run/warren` inside
+//! <data>/docker/trash/, gate            as `linux` has them
+//! ```
+//!
+//! The container is called `warren-<id>` and has the labels `warren.instance` and `warren.sandbox`.
+//! A sandbox exists if it has a record and a container. What has only one of the two was left by a
+//! process that was killed, and is removed by the next, see `keeper`.
+//!
+//! Root inside is the machine's own root, kept in by seven capabilities, two filters and the
+//! engine's namespaces. The one place that he shares with the machine is sealed by the file system
+//! once his agent has its socket there (`shared`), and nobody follows a link in it.
+//!
+//! A sandbox runs on while the engine is away: dialing needs nobody. Everything else answers
+//! [`IsolationErrorKind::Away`] then, and nothing is given up.
+
+mod client;
+mod create;
+mod end;
+mod images;
+mod keeper;
+mod probe;
+mod record;
+mod shape;
+mod shared;
+mod usage;
+mod watch;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use warren_core::{
+    Capabilities, Check, CreateRequest, Created, DiskQuota, DiskSpace, Found, FoundImage, Isolation,
+    IsolationError, IsolationErrorKind, IsolationKind, NetworkSupport, Pulse, Root, RootImage, RootKind,
+    SandboxId, SandboxSpec, SnapshotSupport, Usage,
+};
+
+use self::client::{Client, Lifeline};
+use self::keeper::Keeper;
+use self::record::Record;
+use self::watch::Watcher;
+use crate::linux::{
+    CrashPoint, DataDirectory, DialError, Layout, Lock, OpenError, Place, Steps, install_alone,
+};
+
+/// The engine's socket where nobody has moved it.
+const USUAL_SOCKET: &str = "/var/run/docker.sock";
+
+/// How the backend is set up.
+#[derive(Debug, Clone)]
+pub struct DockerOptions {
+    pub data_dir: PathBuf,
+    /// The engine's socket.
+    pub socket: PathBuf,
+    /// Where the process kills itself, in tests of what a crash leaves behind.
+    pub crash_at: Option<CrashPoint>,
+}
+
+impl DockerOptions {
+    /// The engine at its usual place.
+    pub fn at(data_dir: impl Into<PathBuf>) -> Self {
+        Self { data_dir: data_dir.into(), socket: USUAL_SOCKET.into(), crash_at: None }
+    }
+}
+
+/// The backend, see the module's documentation.
+#[derive(Debug)]
+pub struct Docker {
+    engine: Arc<Engine>,
+    keeper: Keeper,
+}
+
+/// The state that all calls and the keeper share.
+#[derive(Debug)]
+struct Engine {
+    client: Client,
+    data: DataDirectory,
+    /// The directory with the agent's binary.
+    agent: PathBuf,
+    layout: Layout,
+    watcher: Watcher,
+    capabilities: Capabilities,
+    /// Of the sandboxes that die with this process.
+    holds: Mutex<HashMap<SandboxId, Hold>>,
+    steps: Steps,
+}
+
+/// The lock and the lifeline of a sandbox that dies with this process.
+#[derive(Debug)]
+struct Hold {
+    _lock: Lock,
+    _lifeline: Option<Lifeline>,
+}
+
+impl Docker {
+    pub(crate) const PLACE: Place =
+        Place { below: &["docker"], shared: Some(shared::DIRECTORY), elsewhere: false };
+
+    /// Opens a data directory, making it if need be. The engine need not be there yet.
+    pub fn open(options: DockerOptions) -> Result<Self, OpenError> {
+        let DockerOptions { data_dir, socket, crash_at } = options;
+        let data = DataDirectory::open(&data_dir, &Self::PLACE, false)?;
+        let above = data.root().join(Self::PLACE.path());
+        let agent = install_alone(&above).map_err(|source| OpenError::Directory { path: above, source })?;
+        let layout = Layout::of_engines().map_err(|error| OpenError::Layout(Box::new(error)))?;
+        let engine = Arc::new(Engine {
+            client: Client::new(&socket).map_err(OpenError::Thread)?,
+            watcher: Watcher::start(socket).map_err(OpenError::Thread)?,
+            data,
+            agent,
+            layout,
+            capabilities: capabilities(),
+            holds: Mutex::default(),
+            steps: Steps(crash_at),
+        });
+        let keeper = Keeper::start(Arc::clone(&engine)).map_err(OpenError::Thread)?;
+        Ok(Self { engine, keeper })
+    }
+
+    /// Checks the engine for each feature that the backend needs. The data directory need not
+    /// exist.
+    pub fn examine(socket: &Path) -> Vec<Check> {
+        probe::examine(socket)
+    }
+}
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        snapshots: SnapshotSupport::None,
+        memory_snapshots: false,
+        roots: vec![RootKind::Image],
+        network: NetworkSupport::Own { modes: vec!["none".to_owned()] },
+        host_mounts: false,
+        disk_quota: DiskQuota::None,
+        freeze: true,
+        socket: false,
+        outlives_server: true,
+        isolation: IsolationKind::Namespaces,
+    }
+}
+
+impl Isolation for Docker {
+    fn name(&self) -> &'static str {
+        "docker"
+    }
+
+    fn probe(&self) -> Vec<Check> {
+        probe::examine(self.engine.client.socket())
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.engine.capabilities
+    }
+
+    fn image(&self, asked: &RootImage) -> Result<FoundImage, IsolationError> {
+        images::find(&self.engine.client, asked).map(|(found, _)| found)
+    }
+
+    fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
+        images::space(&self.engine.client)
+    }
+
+    fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
+        self.engine.capabilities.require(&request.needs())?;
+        create::create(&self.engine, &self.keeper, request)
+    }
+
+    fn hand_over(&self, id: &SandboxId, spec: &SandboxSpec) -> Result<(), IsolationError> {
+        let directory = self.engine.data.sandbox(id);
+        let record = Record::load(&directory).ok_or_else(|| not_found(id))?;
+        Record { spec: spec.clone(), ..record }.store(&directory).map_err(|error| {
+            IsolationError::caused(
+                IsolationErrorKind::Host,
+                format!("write down the new spec of {id}"),
+                error,
+            )
+        })
+    }
+
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        self.engine.dial(id).map_err(|error| {
+            let kind = match error {
+                DialError::NotFound => IsolationErrorKind::NotFound,
+                DialError::Ended => IsolationErrorKind::Ended,
+                DialError::Busy => IsolationErrorKind::Busy,
+                DialError::Failed(_) => IsolationErrorKind::Host,
+            };
+            IsolationError::caused(kind, format!("dial the agent of {id}"), error)
+        })
+    }
+
+    fn dials_at_once(&self) -> bool {
+        true
+    }
+
+    fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
+        let record = self.engine.known(id)?;
+        self.engine
+            .watcher
+            .watch(&record)
+            .map_err(|error| IsolationError::caused(IsolationErrorKind::Host, format!("watch {id}"), error))
+    }
+
+    fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        end::set_frozen(&self.engine, id, true)
+    }
+
+    fn thaw(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        end::set_frozen(&self.engine, id, false)
+    }
+
+    fn halt(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        end::halt(&self.engine, id)
+    }
+
+    fn destroy(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        end::destroy(&self.engine, &self.keeper, id)
+    }
+
+    fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
+        let record = Record::load(&self.engine.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        record.flush().map_err(|error| {
+            IsolationError::caused(
+                IsolationErrorKind::Host,
+                format!("write the files of {id} to disk"),
+                error,
+            )
+        })
+    }
+
+    fn settle(&self, patience: Duration) -> bool {
+        self.keeper.settle(patience)
+    }
+
+    fn list(&self) -> Result<Vec<Found>, IsolationError> {
+        let ids = self.engine.data.sandboxes().map_err(|error| {
+            let action = "list the sandboxes in the data directory";
+            IsolationError::caused(IsolationErrorKind::Host, action, error)
+        })?;
+        let containers = self.engine.client.list(self.engine.data.instance())?;
+        Ok(ids.iter().filter_map(|id| self.engine.found(id, &containers)).collect())
+    }
+
+    fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
+        usage::usage(&self.engine, &self.engine.known(id)?)
+    }
+
+    fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
+        Ok(usage::pulse(&self.engine, &self.engine.known(id)?))
+    }
+}
+
+impl Engine {
+    /// The record of a sandbox, while the engine is there.
+    fn known(&self, id: &SandboxId) -> Result<Record, IsolationError> {
+        let record = Record::load(&self.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        self.client.require()?;
+        Ok(record)
+    }
+
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, DialError> {
+        // A socket file outlives its agent.
+        if Record::load(&self.data.sandbox(id)).is_some_and(|record| !record.is_alive()) {
+            return Err(DialError::Ended);
+        }
+        self.data.dial(id)
+    }
+
+    /// A sandbox of which there are a record and a container. One that is just being made is none
+    /// yet.
+    fn found(&self, id: &SandboxId, containers: &HashMap<String, client::Seen>) -> Option<Found> {
+        let record = Record::load(&self.data.sandbox(id)).filter(|record| record.is_whole())?;
+        let seen = containers.get(id.as_str())?;
+        let alive = seen.runs && record.is_alive();
+        let image = record.spec.image.clone()?;
+        Some(Found {
+            id: id.clone(),
+            pid: alive.then_some(record.pid),
+            alive,
+            frozen: alive && seen.paused,
+            owner: record.owner,
+            spec: record.spec,
+            root: Root::Image { image, trees: record.trees },
+            created_unix_ms: record.created_unix_ms,
+        })
+    }
+}
+
+/// The name of a sandbox's container.
+fn container(id: &SandboxId) -> String {
+    format!("warren-{id}")
+}
+
+fn not_found(id: &SandboxId) -> IsolationError {
+    IsolationError::new(IsolationErrorKind::NotFound, format!("there is no sandbox {id}"))
+}

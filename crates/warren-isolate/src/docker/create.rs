@@ -1,0 +1,211 @@
+//! Making a sandbox, and starting one again from its files.
+//!
+//! ```text
+//! directory ─► record ─► container ─► start ─► the agent answers ─► sealed ─► record
+//! ```
+
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use warren_core::{
+    CreateRequest, Created, IsolationError, IsolationErrorKind, OwnerBond, Root, RootState, SandboxId,
+};
+use warren_wire::guest::{Connection, Reply, Request};
+
+use super::client::{Lifeline, refused};
+use super::keeper::Keeper;
+use super::record::{Record, Stage};
+use super::{Engine, Hold, container, end, images, not_found, shape, shared};
+use crate::linux::{BOOT_PATIENCE, CrashPoint, DialError, Lock, layer, start_time, try_lock};
+
+/// The pause between two looks at something that takes milliseconds.
+const PAUSE: Duration = Duration::from_millis(2);
+
+pub(super) fn create(
+    engine: &Arc<Engine>,
+    keeper: &Keeper,
+    request: CreateRequest,
+) -> Result<Created, IsolationError> {
+    engine.client.require()?;
+    match request.state {
+        RootState::Fresh => fresh(engine, keeper, &request),
+        RootState::Kept => again(engine, &request),
+    }
+}
+
+fn fresh(engine: &Arc<Engine>, keeper: &Keeper, request: &CreateRequest) -> Result<Created, IsolationError> {
+    let id = &request.id;
+    let making = engine.data.begin(id);
+    let lock = engine.data.register(id).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            IsolationError::new(IsolationErrorKind::AlreadyExists, format!("there is a sandbox {id} already"))
+        }
+        _ => layer("directory", error),
+    })?;
+    engine.steps.passed(CrashPoint::CreateDirectory);
+    let made = make(engine, request);
+    drop(making);
+    match made {
+        Ok((created, lifeline)) => {
+            keep(engine, request, lock, lifeline);
+            Ok(created)
+        }
+        Err(error) => {
+            keeper.discard(id, lock);
+            Err(error)
+        }
+    }
+}
+
+fn make(engine: &Engine, request: &CreateRequest) -> Result<(Created, Option<Lifeline>), IsolationError> {
+    let id = &request.id;
+    let Root::Image { image, .. } = &request.root else {
+        return Err(layer("root", io::Error::other("an engine starts from an image")));
+    };
+    let (found, _) = images::find(&engine.client, image)?;
+    let image = found.image.digest.unwrap_or_default();
+    let directory = engine.data.sandbox(id);
+    let written = Record::new(request);
+    written.store(&directory).map_err(|error| layer("record", error))?;
+    engine.steps.passed(CrashPoint::CreateRecord);
+    let given = shape::Given { agent: &engine.agent, shared: &directory.join(shared::DIRECTORY) };
+    // The engine wants to see what it is to mount.
+    shared::make(&directory, &[]).map_err(|error| layer("shared directory", error))?;
+    let body = shape::body(request, &image, engine.data.instance(), given)
+        .map_err(|error| layer("container", error))?;
+    engine.client.create(&container(id), body).map_err(|error| refused(id, "make", error))?;
+    engine.steps.passed(CrashPoint::DockerMade);
+    start(engine, request, written)
+}
+
+/// Starts a sandbox again. Whatever fails, its files stay.
+fn again(engine: &Arc<Engine>, request: &CreateRequest) -> Result<Created, IsolationError> {
+    let id = &request.id;
+    let directory = engine.data.sandbox(id);
+    let record = Record::load(&directory).filter(Record::is_whole).ok_or_else(|| not_found(id))?;
+    if record.is_alive() {
+        let action = format!("the sandbox {id} runs already");
+        return Err(IsolationError::new(IsolationErrorKind::AlreadyExists, action));
+    }
+    // The one that this process holds already is the one of an earlier life.
+    engine.holds.lock().remove(id);
+    let lock = try_lock(&directory).map_err(|error| layer("directory", error))?.ok_or_else(|| {
+        let action = format!("another process works on {id}");
+        IsolationError::new(IsolationErrorKind::AlreadyExists, action)
+    })?;
+    let resuming = Record { spec: request.spec.clone(), owner: record.owner, ..record.at(Stage::Resuming) };
+    resuming.store(&directory).map_err(|error| layer("record", error))?;
+    engine.steps.passed(CrashPoint::ResumeRecord);
+    match start(engine, request, resuming) {
+        Ok((created, lifeline)) => {
+            keep(engine, request, lock, lifeline);
+            Ok(created)
+        }
+        Err(error) => {
+            drop(end::halt_as(engine, id, &record));
+            keep(engine, request, lock, None);
+            Err(error)
+        }
+    }
+}
+
+/// From a container to a sandbox whose agent answers.
+fn start(
+    engine: &Engine,
+    request: &CreateRequest,
+    record: Record,
+) -> Result<(Created, Option<Lifeline>), IsolationError> {
+    let (id, name) = (&request.id, container(&request.id));
+    let directory = engine.data.sandbox(id);
+    let image = request.spec.image.as_ref().ok_or_else(|| not_found(id))?;
+    let (_, config) = images::find(&engine.client, image)?;
+    let plan = minicbor::to_vec(shape::plan(request, &config)).map_err(|error| layer("agent plan", error))?;
+    shared::make(&directory, &plan).map_err(|error| layer("shared directory", error))?;
+    let bound = request.owner == OwnerBond::DiesWithOwner;
+    let lifeline = bound.then(|| engine.client.hold(&name)).transpose();
+    let lifeline = lifeline.map_err(|error| refused(id, "hold", error))?;
+    engine.client.start(&name).map_err(|error| refused(id, "start", error))?;
+    engine.steps.passed(CrashPoint::DockerStarted);
+    let (pid, files) = first_process(engine, id)?;
+    let group = group(pid).ok_or_else(|| gone(id))?;
+    ask(engine, id, pid).map_err(|why| layer("agent", io::Error::other(why)))?;
+    shared::seal(&directory).map_err(|error| layer("shared directory", error))?;
+    engine.steps.passed(CrashPoint::CreateBoot);
+    let record = Record { files, ..record }.started(pid, group).ok_or_else(|| gone(id))?;
+    record.store(&directory).map_err(|error| layer("record", error))?;
+    Ok((Created { id: id.clone(), pid }, lifeline))
+}
+
+/// Its number as this machine counts, and where the engine keeps what the sandbox writes.
+fn first_process(engine: &Engine, id: &SandboxId) -> Result<(u32, Option<PathBuf>), IsolationError> {
+    let seen = engine.client.inspect(&container(id)).map_err(|error| refused(id, "look at", error))?;
+    let pid = seen.state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
+    let pid = pid.filter(|pid| *pid != 0).ok_or_else(|| gone(id))?;
+    // An engine of another machine, or in a container of its own, counts differently.
+    let of_ours = seen.id.is_some_and(|known| {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        groups.contains(&known)
+    });
+    if !of_ours {
+        let why = "its processes are not this machine's: the engine has to run here";
+        return Err(layer("container", io::Error::other(why)));
+    }
+    let files = seen.graph_driver.and_then(|mut driver| driver.data.remove("UpperDir")).map(PathBuf::from);
+    Ok((pid, files))
+}
+
+/// The group of a process below the root of each hierarchy that limits memory.
+fn group(pid: u32) -> Option<PathBuf> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    let path = |wanted: &str| {
+        groups.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (controllers, path) = (parts.next()?, parts.next()?);
+            controllers.split(',').any(|known| known == wanted).then(|| path.trim_start_matches('/'))
+        })
+    };
+    path("memory").or_else(|| path("")).map(PathBuf::from)
+}
+
+/// Asks the agent for a sign of life, as soon as it can be reached.
+fn ask(engine: &Engine, id: &SandboxId, pid: u32) -> Result<(), String> {
+    let deadline = Instant::now() + BOOT_PATIENCE;
+    let stream = loop {
+        match engine.data.dial(id) {
+            Ok(stream) => break UnixStream::from(stream),
+            Err(DialError::Ended | DialError::Busy)
+                if Instant::now() < deadline && start_time(pid).is_some() =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    };
+    stream.set_read_timeout(Some(BOOT_PATIENCE)).map_err(|error| error.to_string())?;
+    match Connection::ask(stream, &Request::Ping) {
+        Ok(Reply::Pong(_)) => Ok(()),
+        Ok(_) => Err("it answers something else".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn gone(id: &SandboxId) -> IsolationError {
+    layer("agent", io::Error::other(format!("the first process of {id} ended at once")))
+}
+
+/// Holds the lock of a sandbox that dies with this process. That of another is given back.
+fn keep(engine: &Engine, request: &CreateRequest, lock: Lock, lifeline: Option<Lifeline>) {
+    if request.owner == OwnerBond::DiesWithOwner {
+        let hold = Hold { _lock: lock, _lifeline: lifeline };
+        engine.holds.lock().insert(request.id.clone(), hold);
+    }
+}
+
+/// True if a directory is where the data directory has one of a sandbox.
+pub(super) fn is_there(directory: &Path) -> bool {
+    directory.symlink_metadata().is_ok()
+}
