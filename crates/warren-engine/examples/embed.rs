@@ -54,6 +54,7 @@ fn parts() -> Parts {
         layers: backend.layers(),
         build_files: Arc::new(FakeBuildFiles::default()),
         backends: vec![backend],
+        absent: Vec::new(),
         catalog: Arc::new(MemoryCatalog::new()),
         templates: Arc::new(FakeTemplates::new()),
         networks: FakeNetworks::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use warren_core::{Field, NetworkPolicy, Owner, check_labels};
+use warren_core::{Field, NetworkPolicy, Owner, SandboxRecord, check_labels};
 
 use crate::error::{PolicyField, sentence};
 use crate::ports::Backend;
@@ -31,6 +31,21 @@ impl Engine {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Refuses a policy that a sandbox cannot get, whatever its wall.
+    pub(crate) fn check_change(
+        &self,
+        record: &SandboxRecord,
+        new: &NetworkPolicy,
+    ) -> Result<(), EngineError> {
+        self.check_policy(new)?;
+        if record.is_live() && record.spec.network.is_none() && !new.is_none() {
+            let message = "the sandbox was started without a network, and gets one only when it is started: \
+                           stop it, set the mode, and resume it";
+            return Err(EngineError::reason(Field::Network(PolicyField::Mode), message));
+        }
+        Ok(())
     }
 
     /// Every secret that a policy names is one of the owner's.

@@ -19,9 +19,9 @@ use crate::ports::Backend;
 
 pub(crate) use self::door::Door;
 pub(crate) use self::letters::{
-    Capture, CaptureOrder, Copying, Goal, Mail, Need, RollbackOrder, Task, head_or_start, start_of,
+    Capture, CaptureOrder, Copying, Goal, Mail, MoveOrder, Need, RollbackOrder, Task, head_or_start, start_of,
 };
-pub use self::letters::{EndedProcess, Patch, RolledBack, Taken, WayBack};
+pub use self::letters::{EndedProcess, Moved, Patch, RolledBack, Taken, WayBack};
 pub(crate) use self::network::NetworkChange;
 
 /// Letters that a driver has not read yet; the next writer waits.
@@ -67,7 +67,8 @@ pub(crate) enum Closing {
     End,
 }
 
-/// Keeps everybody else out of a sandbox that goes back to an earlier state, until it is dropped.
+/// Keeps everybody else out of a sandbox that goes back to an earlier state or behind another wall,
+/// until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Exclusive {
     pub(crate) cell: Arc<Cell>,
@@ -179,9 +180,11 @@ impl Cell {
     pub(crate) fn occupied(&self, request: Request) -> Option<DenyReason> {
         let gate = self.gate.lock();
         match gate.decide(request) {
-            Verdict::Denied(reason @ (DenyReason::RollbackInProgress | DenyReason::SnapshotInProgress)) => {
-                Some(reason)
-            }
+            Verdict::Denied(
+                reason @ (DenyReason::RollbackInProgress
+                | DenyReason::MoveInProgress
+                | DenyReason::SnapshotInProgress),
+            ) => Some(reason),
             Verdict::Denied(_) | Verdict::AlreadySo | Verdict::Proceed(_) => None,
         }
     }
@@ -189,6 +192,15 @@ impl Cell {
     /// Keeps everybody else out for a rollback, if that may be now. With `force` it does not matter
     /// that calls are inside.
     pub(crate) fn occupy(self: &Arc<Self>, force: bool) -> Result<Exclusive, (Status, DenyReason)> {
+        self.occupy_for(Busy::Rollback, force)
+    }
+
+    /// As [`Cell::occupy`], for this.
+    pub(crate) fn occupy_for(
+        self: &Arc<Self>,
+        busy: Busy,
+        force: bool,
+    ) -> Result<Exclusive, (Status, DenyReason)> {
         let files_kept = self.record().files_kept();
         let mut gate = self.gate.lock();
         let mut activity = Activity { files_kept, ..gate.activity() };
@@ -198,10 +210,16 @@ impl Cell {
         match decide(gate.status, activity, Request::Rollback) {
             Verdict::Denied(reason) => Err((gate.status, reason)),
             Verdict::AlreadySo | Verdict::Proceed(_) => {
-                gate.busy = Some(Busy::Rollback);
+                gate.busy = Some(busy);
                 Ok(Exclusive { cell: Arc::clone(self) })
             }
         }
+    }
+
+    /// Keeps everybody else out, whatever its state. For its driver.
+    pub(crate) fn keep_out(self: &Arc<Self>, busy: Busy) -> Exclusive {
+        self.gate.lock().busy = Some(busy);
+        Exclusive { cell: Arc::clone(self) }
     }
 
     /// True if it paused for want of work.

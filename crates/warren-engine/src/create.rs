@@ -4,15 +4,15 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use warren_core::catalog::{CatalogError, CatalogErrorKind, Idempotency};
 use warren_core::{
-    Automatic, BuildId, Deadline, History, Limits, Need, NetworkPolicy, OnExpiry, Owner, PauseKeeps,
-    RootKind, SandboxKind, SandboxName, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId, StartCommands,
-    Status, Traffic,
+    Automatic, BuildId, Deadline, History, IsolationKind, Limits, Need, NetworkPolicy, OnExpiry, Owner,
+    PauseKeeps, RootKind, SandboxKind, SandboxName, SandboxRecord, SandboxSpec, SessionRecord, SnapshotId,
+    SnapshotReason, SnapshotRecord, StartCommands, Status, Traffic, WallChoice,
 };
 
 use crate::admit::check_words;
 use crate::driver::{Driver, First, MakeError, Making};
 use crate::error::{Field, PolicyField, Wording};
-use crate::ports::{Backend, blocking};
+use crate::ports::{Backend, promptly};
 use crate::state::{Claim, Pin, Spare};
 use crate::{Engine, EngineError};
 
@@ -37,10 +37,12 @@ pub struct NewSandbox {
     pub build: Option<BuildId>,
     /// Notes of a face of the service.
     pub annotations: BTreeMap<String, String>,
-    /// The state it begins with; absent: the template as it is.
+    /// The state it begins with; absent: the template or image as it is.
     pub from: Option<SnapshotId>,
     /// Which snapshots are taken without being asked for; absent: as the settings say.
     pub automatic: Option<Automatic>,
+    /// The tier that its backend must have.
+    pub tier: Option<IsolationKind>,
 }
 
 /// A sandbox that is to be made, with the first session that holds it.
@@ -51,10 +53,32 @@ pub(crate) struct MakeSandbox {
     pub(crate) session: SessionRecord,
     /// A named backend serves, or it is an error; without a name the first that can.
     pub(crate) backend: Option<String>,
+    /// The wall that is written down as asked for, where that is not the one above.
+    pub(crate) asked: Option<WallChoice>,
     pub(crate) idempotency: Option<Idempotency>,
     /// Answer as soon as it is written down; [`Engine::sandbox_ready`] or [`Engine::sandbox_ended`]
     /// tells the rest.
     pub(crate) background: bool,
+}
+
+impl MakeSandbox {
+    /// The wall that was asked for.
+    fn wall(&self) -> WallChoice {
+        WallChoice { backend: self.backend.clone(), tier: self.new.tier }
+    }
+
+    /// Asks for the very image that a snapshot stands on, if its name was given, and for the
+    /// backend that has it.
+    fn stand_on_image_of(&mut self, snapshot: &SnapshotRecord) {
+        let (Some(asked), Some(image)) = (&mut self.new.spec.image, &snapshot.spec.image) else { return };
+        if asked.digest.is_none() && asked.name == image.name {
+            *asked = image.clone();
+        }
+        if self.wall().is_free() {
+            self.asked.get_or_insert_with(WallChoice::default);
+            self.backend = Some(snapshot.backend.clone());
+        }
+    }
 }
 
 impl NewSandbox {
@@ -74,6 +98,7 @@ impl NewSandbox {
             annotations: BTreeMap::new(),
             from: None,
             automatic: None,
+            tier: None,
         }
     }
 }
@@ -87,10 +112,8 @@ impl Engine {
         check_words(Field::Metadata, &make.new.metadata)?;
         let traffic = make.new.traffic.validate();
         traffic.map_err(|error| EngineError::invalid(Field::Traffic, error.to_string()))?;
-        let NewSandbox { spec, disk_limit_required, .. } = &make.new;
-        let backend =
-            self.admit(&make.session.owner, spec, *disk_limit_required, make.backend.as_deref()).await?;
-        let (history, pin) = self.first_history(&make).await?;
+        let (history, pin, imported) = self.first_history(&mut make).await?;
+        let backend = self.admit(&make, imported).await?;
         let seat = self.shared.seats.take(&make.session.owner)?;
         let claim = self.claim(&make, &backend).await;
         if let Some(spare) = claim.as_ref().and_then(Claim::spare) {
@@ -112,7 +135,8 @@ impl Engine {
     /// A machine that was made ahead of time and is just what is asked for, if there is one.
     async fn claim(&self, make: &MakeSandbox, backend: &Arc<Backend>) -> Option<Claim> {
         let template = &make.new.spec.template;
-        if make.new.from.is_some() || !self.shared.settings.pools.templates.contains_key(template) {
+        let pooled = make.new.from.is_none() && make.new.spec.image.is_none();
+        if !pooled || !self.shared.settings.pools.templates.contains_key(template) {
             return None;
         }
         let claim = self.shared.pools.take(&make.new.spec, make.new.disk_limit_required);
@@ -127,7 +151,7 @@ impl Engine {
         };
         let claim = match claim {
             None => None,
-            Some(claim) => blocking(move || Some(claim).filter(fits)).await,
+            Some(claim) => promptly(move || Some(claim).filter(fits)).await,
         };
         self.shared.pools.count(claim.is_some());
         claim
@@ -135,43 +159,66 @@ impl Engine {
 
     /// The backend for a sandbox that is to be made, once all that can be known beforehand is
     /// checked.
-    async fn admit(
-        &self,
-        owner: &Owner,
-        spec: &SandboxSpec,
-        disk_limit_required: bool,
-        named: Option<&str>,
-    ) -> Result<Arc<Backend>, EngineError> {
+    async fn admit(&self, make: &MakeSandbox, imported: bool) -> Result<Arc<Backend>, EngineError> {
+        let NewSandbox { spec, disk_limit_required, .. } = &make.new;
+        let owner = &make.session.owner;
         self.check_spec(spec)?;
         self.check_first_policy(&spec.network)?;
         self.check_secrets(owner, &spec.network).await?;
-        self.choose_backend(spec, disk_limit_required, named)
+        let wall = make.wall();
+        // Who makes a fork asks for no wall.
+        let asked = wall.field().filter(|_| make.asked.is_none());
+        self.choose_backend(Some(owner), spec, *disk_limit_required, &wall, imported, asked)
     }
 
-    /// The backend for a spec: the named one, or the first that can.
+    /// The backend for a spec of an owner, or of nobody yet.
     pub(crate) fn choose_backend(
         &self,
+        owner: Option<&Owner>,
         spec: &SandboxSpec,
         disk_limit_required: bool,
-        named: Option<&str>,
+        wall: &WallChoice,
+        imported: bool,
+        asked: Option<Field>,
     ) -> Result<Arc<Backend>, EngineError> {
-        // All that templates and snapshots are made of are layers.
-        let needs = Need::of(spec, RootKind::Layers, disk_limit_required);
+        let walls = &self.shared.settings.walls;
+        let wall = walls.effective(wall, spec);
+        let mut needs = Need::of(spec, RootKind::of(spec), disk_limit_required);
+        needs.extend(walls.raised(&spec.network, imported).map(Need::AtLeast));
+        self.choose(owner, &needs, &wall, &spec.network, asked)
+    }
+
+    /// The backend that was asked for, or the first that meets the needs and the owner's least
+    /// tier. If there is none, the error says of each why not, and names the field in which the
+    /// caller asked for a wall.
+    pub(crate) fn choose(
+        &self,
+        owner: Option<&Owner>,
+        needs: &[Need],
+        wall: &WallChoice,
+        network: &NetworkPolicy,
+        asked: Option<Field>,
+    ) -> Result<Arc<Backend>, EngineError> {
+        let needs = [&self.wall_needs(owner, wall), needs].concat();
+        let named = |name: &str| wall.backend.as_deref().is_none_or(|named| named == name);
         let mut reasons = Vec::new();
-        for backend in &self.shared.backends {
-            if named.is_some_and(|named| named != backend.name()) {
-                continue;
-            }
+        for backend in self.shared.backends.iter().filter(|backend| named(backend.name())) {
             let refused = backend.port.capabilities().refuse(&needs).map(|refusal| refusal.to_string());
-            match refused.or_else(|| self.why_no_link(&spec.network)) {
+            let refused = refused.or_else(|| self.why_no_link(network));
+            match refused.or_else(|| backend.away().map(|why| format!("it is away: {why}"))) {
                 None => return Ok(Arc::clone(backend)),
                 Some(why) => reasons.push((backend.name().to_owned(), why)),
             }
         }
-        if let (Some(named), true) = (named, reasons.is_empty()) {
-            reasons.push((named.to_owned(), "there is no backend of that name here".to_owned()));
+        for absent in self.shared.parts.absent.iter().filter(|absent| named(&absent.name)) {
+            reasons.push((absent.name.clone(), format!("it could not be opened: {}", absent.why)));
         }
-        Err(EngineError::NothingFits(reasons))
+        if let (Some(named), true) = (&wall.backend, reasons.is_empty()) {
+            let here: Vec<_> = self.shared.backends.iter().map(|backend| backend.name()).collect();
+            let why = format!("there is no backend of that name here, but {}", here.join(", "));
+            reasons.push((named.clone(), why));
+        }
+        Err(EngineError::NothingFits { asked, reasons })
     }
 
     /// Everything about a spec that can be judged without asking the host.
@@ -191,21 +238,25 @@ impl Engine {
         self.check_policy(policy)
     }
 
-    /// The history that it begins with, and a pin that keeps its layers until the record is
-    /// written.
-    async fn first_history(&self, make: &MakeSandbox) -> Result<(History, Option<Pin>), EngineError> {
+    /// The history that it begins with, a pin that keeps its layers until the record is written,
+    /// and whether they came from elsewhere.
+    async fn first_history(
+        &self,
+        make: &mut MakeSandbox,
+    ) -> Result<(History, Option<Pin>, bool), EngineError> {
         let automatic = make.new.automatic.unwrap_or(self.shared.settings.automatic_snapshots);
         let history = History { automatic, ..History::default() };
-        let Some(from) = make.new.from.clone() else { return Ok((history, None)) };
+        let Some(from) = make.new.from.clone() else { return Ok((history, None, false)) };
         let (engine, owner) = (self.inner(), make.session.owner.clone());
-        let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &from)).await?;
-        if snapshot.spec.template != make.new.spec.template {
-            let message = format!(
-                "{} stands on the template `{}`: leave the template out, or name that one",
-                snapshot.id, snapshot.spec.template
-            );
-            return Err(EngineError::invalid(Field::Template, message));
+        let (snapshot, pin) = promptly(move || engine.usable_snapshot(&owner, &from)).await?;
+        make.stand_on_image_of(&snapshot);
+        let (base, asked) = (snapshot.spec.base(), make.new.spec.base());
+        if base != asked {
+            let field = if make.new.spec.image.is_some() { Field::Image } else { Field::Template };
+            let message = format!("{} stands on {base}: leave this out, or name that one", snapshot.id);
+            return Err(EngineError::invalid(field, message));
         }
+        let imported = snapshot.reason == SnapshotReason::Import;
         let history = History {
             began: snapshot.stack.clone(),
             stack: snapshot.stack,
@@ -213,7 +264,7 @@ impl Engine {
             forked_from: Some(snapshot.sandbox),
             ..history
         };
-        Ok((history, Some(pin)))
+        Ok((history, Some(pin), imported))
     }
 
     fn first_record(&self, make: &MakeSandbox, backend: &Backend, history: History) -> SandboxRecord {
@@ -231,6 +282,9 @@ impl Engine {
             disk_limit_required: make.new.disk_limit_required,
             kind: make.new.kind,
             backend: backend.name().to_owned(),
+            wall: make.asked.clone().unwrap_or_else(|| make.wall()),
+            unplaced: false,
+            left: None,
             metadata: make.new.metadata.clone(),
             created_unix_ms: clock.unix_ms(),
             made_in_ms: 0,
@@ -245,6 +299,7 @@ impl Engine {
             start: make.new.start.clone(),
             build: make.new.build.clone(),
             annotations: make.new.annotations.clone(),
+            unreachable: None,
         }
     }
 }

@@ -28,11 +28,13 @@ mod capture;
 mod end;
 mod history;
 mod look;
+mod moving;
 mod network;
 mod operations;
 mod pause;
 mod rollback;
 mod settle;
+mod sight;
 mod start;
 mod status;
 mod unfinished;
@@ -43,6 +45,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -105,6 +108,10 @@ pub(crate) struct Driver {
     /// The layers of its template, where they were just found out.
     template: Option<Vec<RootTree>>,
     link: Link,
+    /// Its backend is away, and nothing tells when it ends.
+    out_of_sight: bool,
+    /// The cell that leaves the registry with this driver.
+    registered: Arc<Mutex<Arc<Cell>>>,
 }
 
 impl Driver {
@@ -148,13 +155,15 @@ impl Driver {
             plain: None,
             template: None,
             link,
+            out_of_sight: false,
+            registered: Arc::new(Mutex::new(Arc::clone(&cell))),
         };
         tokio::spawn(driver.run(first));
         Some(cell)
     }
 
     async fn run(mut self, first: First) {
-        let _registration = Registration { engine: self.engine.inner(), cell: Arc::clone(&self.cell) };
+        let _registration = Registration { engine: self.engine.inner(), cell: Arc::clone(&self.registered) };
         let mut closing = self.engine.shared.closing.subscribe();
         // Boxed, so that a driver that waits takes little memory.
         if Box::pin(self.begin(first)).await.is_break() {
@@ -221,6 +230,13 @@ impl Driver {
                     Err(error) => Err(error),
                 };
                 drop(reply.send(rolled.map(Box::new)));
+            }
+            Mail::Move(order, reply) => {
+                let moved = match ready {
+                    Ok(()) => self.move_to(*order).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(moved.map(Box::new)));
             }
         }
     }
@@ -306,11 +322,11 @@ async fn first_process_ended(watch: Option<&AsyncFd<OwnedFd>>) {
 /// closed after that, so a caller that finds it closed finds the next driver, or none.
 struct Registration {
     engine: Engine,
-    cell: Arc<Cell>,
+    cell: Arc<Mutex<Arc<Cell>>>,
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.engine.shared.registry.remove(&self.cell);
+        self.engine.shared.registry.remove(&self.cell.lock());
     }
 }

@@ -12,8 +12,7 @@ use warren_core::{Event, IsolationError, NodeId, Owner, SandboxId, SandboxRecord
 
 use crate::EngineError;
 use crate::bounds::Place;
-use crate::ports::Backend;
-use crate::ports::blocking;
+use crate::ports::{Backend, promptly};
 use crate::state::{Mode, State};
 use crate::work_kind::WorkKind;
 
@@ -109,10 +108,7 @@ impl Engine {
         self.check_node(&record.id, &record.node)?;
         let backends = &self.shared.backends;
         let found = backends.iter().find(|backend| backend.name() == record.backend);
-        found.cloned().ok_or_else(|| {
-            let why = "the sandbox was made by it, and it is not configured".to_owned();
-            EngineError::NothingFits(vec![(record.backend.clone(), why)])
-        })
+        found.cloned().ok_or_else(|| self.not_here(&record.backend))
     }
 
     /// Asks the catalog something.
@@ -121,7 +117,7 @@ impl Engine {
         work: impl FnOnce(&dyn Catalog) -> R + Send + 'static,
     ) -> R {
         let catalog = self.shared.parts.catalog.clone();
-        blocking(move || work(catalog.as_ref())).await
+        promptly(move || work(catalog.as_ref())).await
     }
 
     /// Tells the followers of an owner's events, and the log.

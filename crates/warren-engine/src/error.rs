@@ -55,8 +55,15 @@ pub enum EngineError {
     #[error("the server is shutting down")]
     ShuttingDown,
     /// For each backend why not.
-    #[error("no backend can serve this: {}", .0.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("; "))]
-    NothingFits(Vec<(String, String)>),
+    #[error("no backend can serve this: {}", .reasons.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>().join("; "))]
+    NothingFits {
+        /// The part of the request that left no more to choose from.
+        asked: Option<Field>,
+        reasons: Vec<(String, String)>,
+    },
+    /// Nothing can be done with its sandboxes, which are kept, until the backend is back.
+    #[error("the backend `{name}` is away: {why}")]
+    BackendUnavailable { name: String, why: String },
     #[error("the idempotency key was used for a different request")]
     IdempotencyMismatch,
     #[error("{id} ended: {detail}")]

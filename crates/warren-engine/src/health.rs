@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde::Serialize;
-use tokio::time::timeout;
-use warren_core::{Check, CheckStatus, DiskSpace, IsolationError};
+use warren_core::{Capabilities, Check, CheckStatus, DiskSpace, IsolationError};
 
 use crate::state::Probe;
 use crate::{Engine, Mode};
@@ -34,6 +33,16 @@ pub struct Health {
     pub mode: Option<Mode>,
 }
 
+/// A backend that is switched on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackendInfo {
+    pub name: String,
+    /// Absent: it could not be opened.
+    pub capabilities: Option<Capabilities>,
+    /// Why it cannot make sandboxes, in sentences. Empty when it can.
+    pub problems: Vec<String>,
+}
+
 /// In order of gravity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,7 +61,9 @@ struct Problem {
 
 impl Engine {
     pub async fn health(&self) -> Health {
-        let probes = self.probe_backends().await;
+        let mut probes = self.probe_backends().await;
+        let absent = self.shared.parts.absent.iter();
+        probes.extend(absent.map(|absent| (absent.name.clone(), vec![absent.why.clone()])));
         let disk = self.tightest_disk().await;
         let (sandboxes, max_sandboxes) = (self.shared.seats.count(), self.shared.settings.max_sandboxes);
         let (active, detached) = self.count_sessions().await;
@@ -68,7 +79,7 @@ impl Engine {
         Health {
             status: problems.iter().map(|problem| problem.status).max().unwrap_or(HealthStatus::Ok),
             problems: problems.into_iter().map(|problem| problem.text).collect(),
-            backends: probes.into_iter().map(|(name, failed)| (name, failed.is_empty())).collect(),
+            backends: self.usable_backends(&probes),
             disk: disk.ok().flatten(),
             sandboxes: sandboxes as u64,
             max_sandboxes: max_sandboxes as u64,
@@ -86,20 +97,51 @@ impl Engine {
         }
     }
 
+    fn usable_backends(&self, probes: &[Probe]) -> BTreeMap<String, bool> {
+        probes.iter().map(|(name, failed)| (name.clone(), failed.is_empty())).collect()
+    }
+
+    /// Every backend that is switched on, in the order in which they are tried, and what each can
+    /// do.
+    pub async fn backends(&self) -> Vec<BackendInfo> {
+        let probes: BTreeMap<String, Vec<String>> = self.probe_backends().await.into_iter().collect();
+        let here = self.shared.backends.iter().map(|backend| BackendInfo {
+            name: backend.name().to_owned(),
+            capabilities: Some(backend.port.capabilities().clone()),
+            problems: probes.get(backend.name()).cloned().unwrap_or_default(),
+        });
+        let absent = self.shared.parts.absent.iter().map(|absent| BackendInfo {
+            name: absent.name.clone(),
+            capabilities: None,
+            problems: vec![absent.why.clone()],
+        });
+        here.chain(absent).collect()
+    }
+
     async fn probe_backends(&self) -> Vec<Probe> {
         let now_ms = self.shared.parts.clock.boot_ms();
         if let Some((at_ms, probes)) = self.shared.probes.lock().as_ref()
             && now_ms.saturating_sub(*at_ms) < self.shared.settings.health_ms
         {
-            return probes.clone();
+            return self.with_away(probes.clone());
         }
         let probes = join_all(self.shared.backends.iter().map(|backend| async move {
             let port = Arc::clone(&backend.port);
-            let probed = timeout(PATIENCE, backend.ask(move || failures(&port.probe()))).await;
-            (backend.name().to_owned(), probed.unwrap_or_else(|_| vec!["it does not answer".to_owned()]))
+            let probed = backend.answer(PATIENCE, move || failures(&port.probe())).await;
+            (backend.name().to_owned(), probed.unwrap_or_else(|| vec!["it does not answer".to_owned()]))
         }))
         .await;
         *self.shared.probes.lock() = Some((now_ms, probes.clone()));
+        self.with_away(probes)
+    }
+
+    /// A backend that is known to be away is not well, whatever it said before.
+    fn with_away(&self, mut probes: Vec<Probe>) -> Vec<Probe> {
+        for (backend, (_, failed)) in self.shared.backends.iter().zip(&mut probes) {
+            if let Some(why) = backend.away() {
+                failed.insert(0, format!("it is away: {why}"));
+            }
+        }
         probes
     }
 
@@ -108,7 +150,7 @@ impl Engine {
     async fn tightest_disk(&self) -> Result<Option<DiskSpace>, IsolationError> {
         let spaces = join_all(self.shared.backends.iter().map(|backend| {
             let port = Arc::clone(&backend.port);
-            timeout(PATIENCE, backend.ask(move || port.space()))
+            backend.answer(PATIENCE, move || port.space())
         }))
         .await;
         let seen: Vec<_> = spaces.into_iter().flatten().collect::<Result<_, _>>()?;

@@ -19,8 +19,10 @@
 //! reconcile sweep health stats forget             the engine's own work
 //! chats tools images snapshots runs               what is done with sandboxes
 //! sessions files processes network secrets events pools
+//! moves
 //! create sandboxes entry admit journal
 //! driver                                          one sandbox each
+//! walls                                           the wall that a sandbox may have
 //! engine                                          the engine, and handles for a caller
 //! state                                           what it holds in memory
 //! cell guest                                      one sandbox, as everybody sees it; its agent
@@ -29,6 +31,7 @@
 //! ```
 
 mod admit;
+mod base;
 mod bounds;
 mod cell;
 mod certificate;
@@ -45,6 +48,7 @@ mod guest;
 mod health;
 mod images;
 mod journal;
+mod moves;
 mod network;
 mod open;
 mod pools;
@@ -63,17 +67,18 @@ mod stats;
 mod step;
 mod sweep;
 mod tools;
+mod walls;
 mod work_kind;
 
 pub use bounds::{HeavyWorkLimits, Place, Room, Share};
-pub use cell::{EndedProcess, Patch, RolledBack, Taken, WayBack};
+pub use cell::{EndedProcess, Moved, Patch, RolledBack, Taken, WayBack};
 pub use chats::{ChatEnded, ChatError, ChatRequest, ChatSandbox, Chats};
 pub use create::NewSandbox;
 pub use engine::{Access, Engine, OpenError, Sandbox, Session};
 pub use error::{EngineError, LostEntry, Missing, Wording};
 pub use events::{EventLog, EventStream};
 pub use files::{FileReader, FileWork, FileWriter, Files, Listing, Matches, Watch};
-pub use health::{Health, HealthStatus};
+pub use health::{BackendInfo, Health, HealthStatus};
 pub use images::{
     Beginning, BuildLog, Captured, FoundImage, ImageError, Images, LogLevel, LogLine, NewBuild, Recipe,
     RecipeStep, Unbuilt, WantedLines,
@@ -92,12 +97,14 @@ pub use secrets::Secrets;
 pub use sessions::{
     Abilities, Acquire, Acquired, Attach, Expected, Release, Requirements, SessionView, Sessions,
 };
-pub use settings::{DiskThresholds, NetworkSettings, PoolSettings, Settings, TierLimits};
+pub use settings::{
+    DiskThresholds, NetworkSettings, PoolSettings, RaiseWhen, Settings, TierLimits, WallSettings,
+};
 pub use snapshots::{
     EndedSession, ExportOrder, ForkOrder, Point, PromoteOrder, Promoted, Snapshots, TakeSnapshot, ToldSize,
     TurnDone,
 };
-pub use state::{Mode, NetworkAsk, NetworkSighting, Parts};
+pub use state::{AbsentBackend, Mode, NetworkAsk, NetworkSighting, Parts};
 pub use stats::Stats;
 pub use step::EngineStep;
 pub use tools::{ContentBlock, ToolCall, ToolInfo, ToolProgress, ToolResources, ToolResult};

@@ -115,6 +115,7 @@ impl Engine {
         tokio::spawn(engine.inner().keep_syncing());
         tokio::spawn(sweep::keep_time(engine.inner()));
         tokio::spawn(sweep::keep_balance(engine.inner()));
+        tokio::spawn(reconcile::keep_asking(engine.inner()));
         tokio::spawn(engine.inner().keep_pools(unused_spares));
         Ok(engine)
     }

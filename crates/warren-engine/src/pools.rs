@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use warren_core::{IsolationErrorKind, Owner, SandboxId, SandboxSpec, TemplateName};
+use warren_core::{IsolationErrorKind, Owner, SandboxId, SandboxSpec, TemplateName, WallChoice};
 
 use crate::driver::SPARE;
 use crate::engine::closed;
@@ -76,7 +76,7 @@ impl Engine {
     async fn make_spare(&self, template: &TemplateName) -> Result<(), EngineError> {
         self.may_change()?;
         let spec = self.spec_of_spare(template);
-        let backend = self.choose_backend(&spec, false, None)?;
+        let backend = self.choose_backend(None, &spec, false, &WallChoice::default(), false, None)?;
         let id = SandboxId::from_random(self.shared.parts.random.bits());
         self.shared.pools.announce(&id);
         let (engine, made_by, wanted) = (self.inner(), Arc::clone(&backend), id.clone());

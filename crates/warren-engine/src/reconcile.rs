@@ -19,6 +19,11 @@
 //! The links of those that are adopted are taken over first, and all others are taken away. One
 //! whose link cannot be taken over runs on without it.
 //!
+//! A backend that does not say what it has is away: what is recorded there is left as it is, and is
+//! joined when the backend answers. If none of them answers, the engine does not start. What
+//! another backend than the recorded one has is what a move left behind, which the sandbox's driver
+//! removes.
+//!
 //! Only what carries this node's mark is removed: sandboxes that others made on the same machine
 //! are left alone. Records of what other nodes hold are not looked at. When most of what should be
 //! there is not, or most of what is there is unknown, a wrong mount or an old backup is likelier
@@ -29,23 +34,24 @@ mod layers;
 mod links;
 mod plan;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use warren_core::catalog::CatalogError;
-use warren_core::{Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
+use warren_core::{DeathCause, Found, IsolationError, IsolationErrorKind, SandboxId, SandboxRecord, Status};
 
 use self::plan::{Decision, Plan};
 use crate::cell::Task;
+use crate::certificate::Ending;
 use crate::driver::{Adopted, Driver, First, Remains};
-use crate::engine::OpenError;
+use crate::engine::{OpenError, closed};
 use crate::error::sentence;
 use crate::images::Leftovers;
 use crate::ports::{Backend, blocking};
@@ -58,11 +64,16 @@ const LIST_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Adopts what runs, and sees to the rest in the background.
 pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
-    let world = World::look(engine).await.map_err(|error| match error {
+    let all = &engine.shared.backends;
+    let world = World::look(engine, all).await.map_err(|error| match error {
         LookError::Catalog(error) => OpenError::Catalog(error),
         LookError::Backend(error) => OpenError::Backend(error),
     })?;
     let plan = world.plan(engine);
+    if !plan.unheard.is_empty() {
+        let (sandboxes, backends) = (plan.unheard.len(), world.unheard_backends());
+        tracing::error!(sandboxes, ?backends, "sandboxes of backends that are away are left as they are");
+    }
     let doubt = plan.doubt();
     if let Some(reason) = &doubt {
         tracing::error!(reason, "the engine only answers questions until somebody has looked");
@@ -86,10 +97,7 @@ pub(crate) async fn at_start(engine: &Engine) -> Result<(), OpenError> {
 
 /// Somebody has looked: the world is taken as it is now.
 pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError> {
-    let world = World::look(engine).await.map_err(|error| match error {
-        LookError::Catalog(error) => EngineError::Catalog(error),
-        LookError::Backend(error) => EngineError::Backend(error),
-    })?;
+    let world = World::look(engine, &engine.shared.backends).await?;
     let plan = world.plan(engine);
     tracing::warn!(missing = plan.missing, orphans = plan.orphans.len(), "losses were accepted");
     let leftovers = engine.find_leftovers(&world.records).await?;
@@ -102,6 +110,45 @@ pub(crate) async fn accepting_losses(engine: &Engine) -> Result<(), EngineError>
     Ok(())
 }
 
+/// Asks backends that are away again and again, and takes over what they have when they answer.
+pub(crate) async fn keep_asking(engine: Engine) {
+    let mut closing = engine.shared.closing.subscribe();
+    loop {
+        tokio::select! {
+            biased;
+            () = closed(&mut closing) => return,
+            () = tokio::time::sleep(engine.shared.settings.away_retry) => {}
+        }
+        let away: Vec<_> = engine.shared.backends.iter().filter(|backend| backend.away().is_some()).collect();
+        for backend in away {
+            if engine.may_change().is_ok()
+                && let Err(error) = came_back(&engine, backend).await
+            {
+                tracing::debug!(
+                    backend = backend.name(),
+                    error = sentence(&error),
+                    "a backend is still away"
+                );
+            }
+        }
+    }
+}
+
+/// Joins what a backend that was away has with what is recorded there.
+async fn came_back(engine: &Engine, backend: &Arc<Backend>) -> Result<(), EngineError> {
+    let world = World::look(engine, std::slice::from_ref(backend)).await?;
+    let plan = world.plan(engine);
+    if let Some(reason) = plan.doubt() {
+        backend.set_away(Some(reason.clone()));
+        return Err(EngineError::ReadOnly(reason));
+    }
+    let shared = engine.inner();
+    let (world, plan) =
+        blocking(move || (World { links: links::take_over(&shared, &plan), ..world }, plan)).await;
+    drop(carry_out(engine, world, plan, Leftovers::default(), true).await);
+    Ok(())
+}
+
 /// The state of the catalog and of the machine.
 struct World {
     records: Vec<SandboxRecord>,
@@ -111,6 +158,8 @@ struct World {
     watches: HashMap<SandboxId, OwnedFd>,
     /// For those that are to be adopted: what became of their links.
     links: HashMap<SandboxId, Adopted>,
+    /// The backends that said what they have.
+    heard: HashSet<&'static str>,
 }
 
 enum LookError {
@@ -118,27 +167,57 @@ enum LookError {
     Backend(IsolationError),
 }
 
+impl From<LookError> for EngineError {
+    fn from(error: LookError) -> Self {
+        match error {
+            LookError::Catalog(error) => Self::Catalog(error),
+            LookError::Backend(error) => Self::Backend(error),
+        }
+    }
+}
+
 impl World {
-    async fn look(engine: &Engine) -> Result<Self, LookError> {
+    /// Asks these backends, and reads the records. One backend that does not say what it has is
+    /// away; it is an error if none does.
+    async fn look(engine: &Engine, backends: &[Arc<Backend>]) -> Result<Self, LookError> {
         let engine = engine.inner();
-        let listed = try_join_all(engine.shared.backends.iter().map(list)).await;
-        let listed = listed.map_err(LookError::Backend)?;
+        let answers = join_all(backends.iter().map(list)).await;
+        let (mut listed, mut failed) = (Vec::new(), None);
+        for (backend, answer) in backends.iter().zip(answers) {
+            match answer {
+                Ok(found) => {
+                    backend.set_away(None);
+                    listed.push((Arc::clone(backend), found));
+                }
+                Err(error) => {
+                    backend.set_away(Some(sentence(&error)));
+                    failed = Some(error);
+                }
+            }
+        }
+        if let (Some(error), true) = (failed, listed.is_empty()) {
+            return Err(LookError::Backend(error));
+        }
         blocking(move || {
             let parts = &engine.shared.parts;
             layers::check_durability(&engine).map_err(LookError::Catalog)?;
             let mut records =
                 parts.catalog.unfinished_sandboxes(engine.node()).map_err(LookError::Catalog)?;
+            let heard = listed.iter().map(|(backend, _)| backend.name()).collect();
+            let at = records.iter().map(|record| (&record.id, record.backend.as_str()));
+            let at: HashMap<&SandboxId, &str> = at.collect();
             let mut found = HashMap::new();
-            for (backend, sandboxes) in engine.shared.backends.iter().zip(listed) {
-                for sandbox in sandboxes {
-                    found.insert(sandbox.id.clone(), (Arc::clone(backend), sandbox));
+            for (backend, sandboxes) in listed {
+                let here = |sandbox: &Found| at.get(&sandbox.id).is_none_or(|at| *at == backend.name());
+                for sandbox in sandboxes.into_iter().filter(here) {
+                    found.insert(sandbox.id.clone(), (Arc::clone(&backend), sandbox));
                 }
             }
             let seen = found.values().map(|(_, found)| found);
             let known = |id: &SandboxId| engine.knows(id);
             layers::correct_stacks(&engine, &mut records, seen, known).map_err(LookError::Catalog)?;
             let watches = watch_all(&records, &found);
-            Ok(Self { records, found, watches, links: HashMap::new() })
+            Ok(Self { records, found, watches, links: HashMap::new(), heard })
         })
         .await
     }
@@ -148,7 +227,14 @@ impl World {
             self.found.iter().map(|(id, (_, found))| (id, found)).collect();
         let known = |id: &SandboxId| engine.knows(id);
         let clock = engine.shared.parts.clock.as_ref();
-        Plan::make(&self.records, &found, known, engine.node(), clock.boot_id())
+        let heard = |name: &str| self.heard.contains(name);
+        Plan::make(&self.records, &found, known, heard, engine.node(), clock.boot_id())
+    }
+
+    fn unheard_backends(&self) -> Vec<&str> {
+        let names = self.records.iter().map(|record| record.backend.as_str());
+        let unheard: HashSet<&str> = names.filter(|name| !self.heard.contains(name)).collect();
+        unheard.into_iter().collect()
     }
 }
 
@@ -183,8 +269,8 @@ impl World {
     }
 }
 
-/// The sandboxes of a backend. One that does not answer in time fails the start as one that fails
-/// does: it must not hold it up for ever.
+/// The sandboxes of a backend. One that does not answer in time is away as one that fails is: it
+/// must not hold the start up for ever.
 async fn list(backend: &Arc<Backend>) -> Result<Vec<Found>, IsolationError> {
     let (tell, told) = oneshot::channel();
     let (port, name) = (Arc::clone(&backend.port), backend.name());
@@ -233,7 +319,8 @@ fn carry_out(
         let Some(backend) = world.backend(engine, &record) else { continue };
         let as_recorded = match first {
             First::Adopt { frozen, ref link, .. } => {
-                frozen == (record.status == Status::Paused) && link.is_as_recorded(&record)
+                let frozen_as_recorded = frozen == (record.status == Status::Paused);
+                frozen_as_recorded && link.is_as_recorded(&record) && record.left.is_none()
             }
             First::Letter | First::Make(_) | First::Settle(_) => false,
         };
@@ -250,6 +337,7 @@ fn carry_out(
             drop(cell.ask(Task::Look(None)).await);
         }
         if all {
+            stop_below_least_tier(&engine).await;
             engine.clear_leftovers(leftovers).await;
             // Sessions that were not told of their sandbox's end, and leases that are still held.
             engine.sweep_sessions().await;
@@ -257,6 +345,26 @@ fn carry_out(
         }
         engine.shared.reconciled.send_replace(true);
     })
+}
+
+/// Stops what runs behind a wall that its owner may no longer have. Its files are kept, and a move
+/// gives it another wall.
+async fn stop_below_least_tier(engine: &Engine) {
+    for cell in engine.shared.registry.all() {
+        let record = cell.record();
+        if !record.is_live() || engine.check_wall(&record, &cell.backend).is_ok() {
+            continue;
+        }
+        let ending = Ending {
+            cause: DeathCause::Killed { by: "the setting policy.minimum_tier".to_owned() },
+            detail: "its wall is weaker than its owner's sandboxes may have: move it".to_owned(),
+            files_kept: true,
+        };
+        if let Some(Err(error)) = cell.ask(Task::Stop(ending)).await {
+            engine.fault();
+            tracing::error!(sandbox.id = %cell.id, error = sentence(&error), "a sandbox still runs behind a wall that is too weak");
+        }
+    }
 }
 
 async fn remove_orphans(engine: &Engine, orphans: Vec<(Arc<Backend>, SandboxId)>) {

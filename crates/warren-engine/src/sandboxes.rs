@@ -170,7 +170,10 @@ impl Sandboxes {
         page: &PageRequest,
     ) -> Result<Page<SandboxRecord>, EngineError> {
         let (owner, filter, page) = (self.access.owner().clone(), filter.clone(), page.clone());
-        Ok(self.access.engine.catalog(move |catalog| catalog.sandboxes(&owner, &filter, &page)).await?)
+        let engine = &self.access.engine;
+        let mut page = engine.catalog(move |catalog| catalog.sandboxes(&owner, &filter, &page)).await?;
+        page.items.iter_mut().for_each(|record| engine.mark_unreachable(record));
+        Ok(page)
     }
 }
 

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::{
-    Automatic, ByteSize, CopyBound, Cpus, Flush, Limits, NetworkLimits, NetworkPolicy, NetworkRule,
-    RunLimits, SandboxKind, TemplateName, Timeouts,
+    Automatic, ByteSize, CopyBound, Cpus, Flush, IsolationKind, Limits, NetworkLimits, NetworkPolicy,
+    NetworkRule, Owner, RunLimits, SandboxKind, SandboxSpec, TemplateName, Timeouts, WallChoice,
 };
 
 use crate::bounds::HeavyWorkLimits;
@@ -69,6 +69,9 @@ pub struct Settings {
     pub pools: PoolSettings,
     /// How much heavy work is done at once.
     pub heavy_work: HeavyWorkLimits,
+    pub walls: WallSettings,
+    /// How often a backend that is away is asked again.
+    pub away_retry: Duration,
 }
 
 /// Where sandboxes may go.
@@ -96,6 +99,31 @@ impl Default for PoolSettings {
     fn default() -> Self {
         Self { templates: BTreeMap::new(), oldest: Duration::from_secs(25 * 60) }
     }
+}
+
+/// The walls that sandboxes get and may have.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WallSettings {
+    /// The least tier of every owner that is not named.
+    pub least: Option<IsolationKind>,
+    /// The least tiers of these owners.
+    pub least_of: BTreeMap<Owner, IsolationKind>,
+    /// The tiers of sandboxes of these templates that ask for neither a tier nor a backend.
+    pub templates: BTreeMap<TemplateName, IsolationKind>,
+    /// Sandboxes of which one of these is true go behind a wall of the tier `raise_to`.
+    pub raise_when: Vec<RaiseWhen>,
+    pub raise_to: Option<IsolationKind>,
+}
+
+/// A reason for a stronger wall.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RaiseWhen {
+    /// It may reach something beyond itself.
+    NetworkOpened,
+    /// Secrets are put into what it sends.
+    SecretAttached,
+    /// Its files came from elsewhere.
+    Import,
 }
 
 /// Run limits by tier.
@@ -148,6 +176,8 @@ impl Default for Settings {
             network: NetworkSettings::default(),
             pools: PoolSettings::default(),
             heavy_work: HeavyWorkLimits::default(),
+            walls: WallSettings::default(),
+            away_retry: Duration::from_secs(5),
         }
     }
 }
@@ -162,6 +192,32 @@ impl Default for NetworkSettings {
                 new_connections_per_s: 2000,
                 ..NetworkLimits::default()
             },
+        }
+    }
+}
+
+impl WallSettings {
+    /// The least tier of an owner's sandboxes.
+    pub fn least_for(&self, owner: &Owner) -> Option<IsolationKind> {
+        self.least_of.get(owner).copied().or(self.least)
+    }
+
+    /// The tier that a sandbox of this policy has to have by the rules; `imported` says whether its
+    /// files came from elsewhere.
+    pub(crate) fn raised(&self, network: &NetworkPolicy, imported: bool) -> Option<IsolationKind> {
+        let holds = |when: &RaiseWhen| match when {
+            RaiseWhen::NetworkOpened => !network.is_none(),
+            RaiseWhen::SecretAttached => !network.secrets.is_empty(),
+            RaiseWhen::Import => imported,
+        };
+        self.raise_to.filter(|_| self.raise_when.iter().any(holds))
+    }
+
+    /// The choice for a sandbox of a template, where the request leaves it open.
+    pub(crate) fn effective(&self, asked: &WallChoice, spec: &SandboxSpec) -> WallChoice {
+        match spec.used_template().and_then(|template| self.templates.get(template)) {
+            Some(tier) if asked.is_free() => WallChoice::tier(*tier),
+            _ => asked.clone(),
         }
     }
 }
@@ -187,5 +243,51 @@ impl Settings {
             SandboxKind::Research => "research",
         };
         self.templates.get(name).cloned().unwrap_or_else(TemplateName::host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_is_named_has_a_least_tier_of_its_own() {
+        let named: Owner = "ada".parse().expect("an owner");
+        let settings = WallSettings {
+            least: Some(IsolationKind::UserKernel),
+            least_of: BTreeMap::from([(named.clone(), IsolationKind::Namespaces)]),
+            ..WallSettings::default()
+        };
+        assert_eq!(settings.least_for(&named), Some(IsolationKind::Namespaces));
+        assert_eq!(settings.least_for(&Owner::first()), Some(IsolationKind::UserKernel));
+        assert_eq!(WallSettings::default().least_for(&named), None);
+    }
+
+    #[test]
+    fn a_rule_raises_what_it_is_about_and_nothing_else() {
+        let rules = |raise_when: Vec<RaiseWhen>| WallSettings {
+            raise_when,
+            raise_to: Some(IsolationKind::Vm),
+            ..WallSettings::default()
+        };
+        let (none, open) = (NetworkPolicy::none(), NetworkPolicy::public());
+        let network = rules(vec![RaiseWhen::NetworkOpened]);
+        assert_eq!(network.raised(&none, true), None);
+        assert_eq!(network.raised(&open, false), Some(IsolationKind::Vm));
+        let import = rules(vec![RaiseWhen::Import, RaiseWhen::SecretAttached]);
+        assert_eq!(import.raised(&open, false), None);
+        assert_eq!(import.raised(&none, true), Some(IsolationKind::Vm));
+        assert_eq!(WallSettings::default().raised(&open, true), None);
+    }
+
+    #[test]
+    fn the_tier_of_a_template_is_for_those_who_leave_it_open() {
+        let templates = BTreeMap::from([(TemplateName::host(), IsolationKind::Vm)]);
+        let settings = WallSettings { templates, ..WallSettings::default() };
+        let spec = SandboxSpec::new(TemplateName::host());
+        let free = settings.effective(&WallChoice::default(), &spec);
+        assert_eq!(free, WallChoice::tier(IsolationKind::Vm));
+        let named = WallChoice::backend("native");
+        assert_eq!(settings.effective(&named, &spec), named);
     }
 }

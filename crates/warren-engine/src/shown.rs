@@ -25,7 +25,9 @@ pub(crate) fn in_a_line(action: &Action) -> Option<String> {
             };
             format!("{word} {path}")
         }
-        Action::Turn | Action::Rollback { .. } | Action::Promote { .. } => return None,
+        Action::Turn | Action::Rollback { .. } | Action::Move { .. } | Action::Promote { .. } => {
+            return None;
+        }
     };
     Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
 }

@@ -92,6 +92,8 @@ pub(crate) struct State {
 pub struct Parts {
     /// By preference; the first that can serve a request does. Never empty.
     pub backends: Vec<Arc<dyn Isolation>>,
+    /// Backends that are switched on and could not be opened.
+    pub absent: Vec<AbsentBackend>,
     pub catalog: Arc<dyn Catalog>,
     pub templates: Arc<dyn Templates>,
     pub layers: Arc<dyn LayerStore>,
@@ -104,6 +106,13 @@ pub struct Parts {
     /// Called after each step of a change that has several, so that tests can end the process
     /// there.
     pub passed: Arc<dyn Fn(EngineStep) + Send + Sync>,
+}
+
+/// A backend that is switched on and could not be opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AbsentBackend {
+    pub name: String,
+    pub why: String,
 }
 
 /// The engine's mode.

@@ -71,6 +71,17 @@ EngineStep {
     /// It runs on them, and that is not yet written down.
     RollbackMade = "engine.rollback.made",
     RollbackReady = "engine.rollback.ready",
+    /// A sandbox that goes behind another wall has ended, and its record says that it runs.
+    MoveHalted = "engine.move.halted",
+    /// All that it holds is in layers.
+    MoveSaved = "engine.move.saved",
+    /// The record names the other backend, which has nothing of it.
+    MoveSwitched = "engine.move.switched",
+    /// It runs there, and that is not yet written down.
+    MoveMade = "engine.move.made",
+    MoveReady = "engine.move.ready",
+    /// Nothing of it is left where it was, and the record says that something may be.
+    MoveCleared = "engine.move.cleared",
     /// One of several forks is there.
     ForkMade = "engine.fork.made",
     /// One layer is equal to several, and no record names it.

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use tokio::time::timeout;
 use warren_core::{IsolationError, Networks, Owner, Pulse, SandboxId, Status};
 
 use crate::cell::Cell;
@@ -100,7 +99,7 @@ impl Engine {
             }
             let (port, groups) = (Arc::clone(&backend.port), groups.into_values().collect::<Vec<_>>());
             // One that takes longer goes on by itself.
-            drop(timeout(PATIENCE, backend.ask(move || port.balance(&groups))).await);
+            backend.answer(PATIENCE, move || port.balance(&groups)).await;
         }
         true
     }
@@ -134,8 +133,8 @@ impl Engine {
         let pulse = if quiet {
             let looked_at = Arc::clone(&cell);
             let networks = Arc::clone(&self.shared.parts.networks);
-            let felt = cell.backend.ask(move || feel(&looked_at, networks.as_ref()));
-            timeout(PATIENCE, felt).await.ok().and_then(Result::ok)
+            let felt = cell.backend.answer(PATIENCE, move || feel(&looked_at, networks.as_ref())).await;
+            felt.and_then(Result::ok)
         } else {
             None
         };

@@ -201,7 +201,7 @@ impl Engine {
 
     /// Where a sandbox's programs start.
     async fn workdir(&self, record: &Arc<SandboxRecord>) -> Option<std::path::PathBuf> {
-        if record.spec.workdir.is_some() {
+        if record.spec.workdir.is_some() || record.spec.image.is_some() {
             return record.spec.workdir.clone();
         }
         let (templates, record) = (Arc::clone(&self.shared.parts.templates), Arc::clone(record));

@@ -215,6 +215,9 @@ impl Drop for Claim {
         if self.domain.name.starts_with(RUN) && !self.is_left {
             drop(fs::remove_file(self.directory.join(&self.domain.name)));
         }
+        // A program that another thread is just starting has a copy of the descriptor until it
+        // executes; nobody is to wait for that.
+        let _ = rustix::fs::flock(&self.lock, FlockOperation::Unlock);
     }
 }
 

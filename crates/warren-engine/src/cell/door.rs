@@ -68,6 +68,11 @@ impl Door {
     /// A failed connection may be the first sign of the sandbox's end: what its driver says of
     /// that, else the error.
     async fn explain(&self, error: IsolationError) -> EngineError {
+        if error.kind == IsolationErrorKind::Away {
+            let (backend, why) = (&self.cell.backend, error.to_string());
+            backend.set_away(Some(why.clone()));
+            return EngineError::BackendUnavailable { name: backend.name().to_owned(), why };
+        }
         let ended = matches!(error.kind, IsolationErrorKind::NotFound | IsolationErrorKind::Ended);
         let error = EngineError::Backend(error);
         if ended { timeout(self.end_patience, self.end()).await.unwrap_or(error) } else { error }

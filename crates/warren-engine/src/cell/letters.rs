@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use warren_core::{
     JournalEntry, LayerId, OnExpiry, Pulse, Request, SandboxId, SandboxName, SandboxRecord, SessionId,
-    SnapshotId, SnapshotReason, SnapshotRecord,
+    SnapshotId, SnapshotReason, SnapshotRecord, WallChoice,
 };
 
 use super::network::NetworkChange;
 use super::{Cell, Exclusive};
 use crate::EngineError;
 use crate::certificate::Ending;
+use crate::ports::Backend;
 
 /// A letter to a driver. The answer is dropped when the driver left before reading it, and the
 /// caller asks the next one.
@@ -22,6 +23,7 @@ pub(crate) enum Mail {
     Do(Task, Reply<Arc<SandboxRecord>>),
     Capture(Box<CaptureOrder>, Reply<Capture>),
     RollBack(Box<RollbackOrder>, Reply<Box<RolledBack>>),
+    Move(Box<MoveOrder>, Reply<Box<Moved>>),
 }
 
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, EngineError>>;
@@ -145,6 +147,31 @@ pub(crate) struct RollbackOrder {
     /// Also if callers are inside, and if more is taken back than was asked for.
     pub(crate) force: bool,
     pub(crate) exclusive: Exclusive,
+}
+
+/// A move behind another wall, with the sandbox to itself.
+#[derive(Debug)]
+pub(crate) struct MoveOrder {
+    pub(crate) to: Arc<Backend>,
+    /// As it was asked for.
+    pub(crate) wall: WallChoice,
+    /// The name of who asked.
+    pub(crate) by: String,
+    /// Also if callers are inside.
+    pub(crate) force: bool,
+    pub(crate) exclusive: Exclusive,
+}
+
+/// The result of a move behind another wall.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moved {
+    pub sandbox: SandboxRecord,
+    /// The backends that it left and that it has now; the same if it had that one already.
+    pub from: String,
+    pub to: String,
+    /// The processes that ended with it.
+    pub ended: Vec<EndedProcess>,
+    pub took: Duration,
 }
 
 /// The result of a rollback.

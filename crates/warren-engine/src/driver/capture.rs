@@ -22,8 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use warren_core::{
-    Event, Request, RootTree, SandboxId, SandboxRecord, SnapshotMethod, SnapshotReason, SnapshotRecord,
-    Stack, Status,
+    Event, Request, RootTree, SandboxRecord, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status,
 };
 
 use self::work::{Failure, Outcome, Work};
@@ -66,6 +65,10 @@ impl Driver {
             return Ok(Capture::Same(head_or_start(&self.record)));
         }
         let (began, changes) = (Instant::now(), self.cell.changes());
+        if order.need != Need::Always && posture == Posture::Running && self.is_as_its_head() {
+            self.cell.set_captured(changes);
+            return Ok(Capture::Same(head_or_start(&self.record)));
+        }
         let work = Work {
             engine: self.engine.inner(),
             cell: Arc::clone(&self.cell),
@@ -75,7 +78,7 @@ impl Driver {
             layer: self.engine.draw_layer(),
             at_unix_ms: self.engine.shared.parts.clock.unix_ms(),
             broken: false,
-            is_plain: self.plain.is_some() && self.plain == self.record.history.head,
+            is_plain: self.is_plain(),
             template: self.template.clone(),
         };
         let pin = self.engine.shared.keep.pin(std::slice::from_ref(&work.layer));
@@ -92,13 +95,34 @@ impl Driver {
                 let took = began.elapsed();
                 Ok(Capture::Taken(Box::new(Taken { snapshot, frozen, took })))
             }
-            Ok(Outcome::Same(head)) => {
+            Ok(Outcome::Same { head, plain }) => {
+                self.plain = self.record.history.head.clone().filter(|_| plain);
                 self.cell.set_captured(changes);
                 Ok(Capture::Same(head))
             }
             Ok(Outcome::NotKept(why)) => Ok(Capture::NotKept(why)),
             Err(failure) => Err(self.clean_up(failure, pin).await),
         }
+    }
+
+    /// The head is known to have just the layers that the sandbox stands on.
+    fn is_plain(&self) -> bool {
+        self.plain.is_some() && self.plain == self.record.history.head
+    }
+
+    /// True if nothing was written since the head was captured, where that is known without asking
+    /// anybody. What ended since is noted to have left just that state.
+    fn is_as_its_head(&self) -> bool {
+        let history = &self.record.history;
+        let now = self.engine.shared.parts.clock.unix_ms();
+        let stands_on_head = match &history.head {
+            Some(_) => self.is_plain(),
+            None => history.stack == history.began,
+        };
+        stands_on_head
+            && !history.moved
+            && self.cell.backend.layered().is_ok_and(|layered| layered.is_untouched(&self.record.id))
+            && self.engine.shared.journal.left_as_it_was(&self.record.id, &head_or_start(&self.record), now)
     }
 
     /// Puts right what a failed capture left, now or later.
@@ -124,29 +148,15 @@ impl Driver {
 }
 
 impl Engine {
-    /// The layers that a sandbox stands on, template included. Blocks.
+    /// The layers that a sandbox stands on, those of its base included. Blocks.
     pub(crate) fn root_of(&self, record: &SandboxRecord) -> Result<Vec<RootTree>, EngineError> {
-        self.root_on(self.template_root(&record.id, &record.spec)?, record)
+        self.root_on(self.base_root(&record.id, &record.spec, &record.backend)?, record)
     }
 
-    /// As [`Engine::root_of`], with the layers of its template.
-    fn root_on(
-        &self,
-        mut template: Vec<RootTree>,
-        record: &SandboxRecord,
-    ) -> Result<Vec<RootTree>, EngineError> {
-        self.shared.parts.layers.stand_on(&record.history.stack, &mut template)?;
-        Ok(template)
-    }
-
-    /// The layers of a sandbox's template. Blocks.
-    pub(crate) fn template_root(
-        &self,
-        id: &SandboxId,
-        spec: &warren_core::SandboxSpec,
-    ) -> Result<Vec<RootTree>, EngineError> {
-        let request = self.shared.parts.templates.request(id, spec, warren_core::OwnerBond::Outlives);
-        Ok(request.map_err(EngineError::Template)?.root.into_trees())
+    /// As [`Engine::root_of`], with the layers of its base.
+    fn root_on(&self, mut base: Vec<RootTree>, record: &SandboxRecord) -> Result<Vec<RootTree>, EngineError> {
+        self.shared.parts.layers.stand_on(&record.history.stack, &mut base)?;
+        Ok(base)
     }
 }
 

@@ -45,6 +45,9 @@ impl Driver {
         if !self.record.is_live() || self.record.status == Status::Stopping {
             return;
         }
+        if self.is_out_of_sight().await {
+            return;
+        }
         let usage = self.usage().await;
         let (cause, detail) = cause_of_exit(usage.as_ref());
         let evidence = Evidence { usage, last_output: self.cell.tail.lock().text(), ..Evidence::default() };
@@ -83,11 +86,13 @@ impl Driver {
     pub(super) async fn finish(&mut self) -> Result<(), EngineError> {
         self.watch = None;
         let keep = self.record.files_kept();
+        // Of one that was moved, everything is in its layers, and what is here does not count.
+        let halt = keep && !self.record.unplaced;
         let (backend, id) = (Arc::clone(&self.cell.backend.port), self.record.id.clone());
-        let end = move || if keep { backend.halt(&id) } else { backend.destroy(&id) };
+        let end = move || if halt { backend.halt(&id) } else { backend.destroy(&id) };
         let kept = match self.cell.backend.change(&self.record.owner, end).await {
             Ok(()) => keep,
-            Err(error) if error.kind == IsolationErrorKind::NotFound => false,
+            Err(error) if error.kind == IsolationErrorKind::NotFound => keep && !halt,
             Err(error) => {
                 self.engine.fault();
                 // Processes that still run must not reach anybody until they end.
@@ -102,6 +107,9 @@ impl Driver {
             (EngineStep::DeleteDestroyed, EngineStep::DeleteWritten)
         };
         self.passed(ended);
+        if !kept {
+            self.clear_left_behind().await;
+        }
         let mut last = self.next(Request::BecomeStopped)?;
         if let Some(death) = &mut last.death {
             death.files_kept = kept;
@@ -158,6 +166,7 @@ impl Driver {
     /// Deletes what an ended sandbox left. The record gives the files up first: a crash in between
     /// leaves files without a record, which the next start removes.
     async fn remove_files(&mut self) -> Result<(), EngineError> {
+        self.clear_left_behind().await;
         let mut last = self.record.clone();
         self.forget_history(&mut last).await;
         self.engine.give_up_reached(&self.record.id).await;

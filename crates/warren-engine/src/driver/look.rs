@@ -26,10 +26,12 @@ impl Driver {
         if self.record.is_live() {
             self.expire_grants().await?;
         }
+        self.clear_left_behind().await;
         if self.is_blind()
             && let Ok(watch) = self.isolate(|backend, id| backend.watch(id)).await
         {
             self.watch_over(watch);
+            self.see_again();
         }
         if self.record.status == Status::Ready && self.is_idle(pulse) {
             self.rest().await;
@@ -69,7 +71,8 @@ impl Driver {
     fn is_behind(&self) -> bool {
         let unended = self.record.status == Status::Stopping;
         let unlinked = matches!(self.link, Link::Behind | Link::Doomed);
-        !self.unfinished.is_nothing() || unended || self.is_blind() || unlinked
+        let left = self.record.is_live() && self.record.left.is_some();
+        !self.unfinished.is_nothing() || unended || self.is_blind() || unlinked || left
     }
 
     /// True if it runs or is frozen and nothing tells when it ends: an attempt to watch it failed,

@@ -13,7 +13,7 @@ use warren_core::{Event, Need, NetworkError, NetworkPolicy, Networks, Request, S
 
 use super::Driver;
 use crate::cell::NetworkChange;
-use crate::error::{Field, PolicyField, sentence};
+use crate::error::sentence;
 use crate::ports::blocking;
 use crate::{Engine, EngineError, EngineStep};
 
@@ -86,18 +86,16 @@ impl Driver {
     }
 
     fn check_new(&self, new: &NetworkPolicy) -> Result<(), EngineError> {
-        self.engine.check_policy(new)?;
+        self.engine.check_change(&self.record, new)?;
         if new.is_none() || !self.record.spec.network.is_none() {
             return Ok(());
         }
-        if self.record.is_live() {
-            let message = "the sandbox was started without a network, and gets one only when it is started: \
-                           stop it, set the mode, and resume it";
-            return Err(EngineError::reason(Field::Network(PolicyField::Mode), message));
-        }
         self.cell.backend.require(Need::Network)?;
         match self.engine.why_no_link(new) {
-            Some(why) => Err(EngineError::NothingFits(vec![(self.record.backend.clone(), why)])),
+            Some(why) => {
+                let reasons = vec![(self.record.backend.clone(), why)];
+                Err(EngineError::NothingFits { asked: None, reasons })
+            }
             None => Ok(()),
         }
     }

@@ -123,6 +123,7 @@ fn lost_entry(entry: JournalEntry) -> LostEntry {
         Action::Promote { from, path: Some(path), .. } => format!("the changes of {from} in {path}"),
         Action::Promote { from, path: None, .. } => format!("the changes of {from}"),
         Action::Rollback { .. } => "a rollback".to_owned(),
+        Action::Move { from, to } => format!("a move from {from} to {to}"),
         _ => "the end of a turn".to_owned(),
     });
     LostEntry { number, what, reason: not_kept.unwrap_or_default() }

@@ -36,7 +36,7 @@ use crate::cell::{
 };
 use crate::certificate::{Ending, Evidence};
 use crate::error::{Field, sentence};
-use crate::ports::blocking;
+use crate::ports::{blocking, promptly};
 use crate::shown::as_typed;
 use crate::state::Pin;
 use crate::state::lost;
@@ -310,7 +310,7 @@ impl Driver {
     async fn start_as_recorded(&mut self, prepared: Option<CreateRequest>) -> Result<(), EngineError> {
         let (engine, record) = (self.engine.inner(), self.record.clone());
         let backend = Arc::clone(&self.cell.backend);
-        let request = blocking(move || match prepared {
+        let request = promptly(move || match prepared {
             Some(mut request) => {
                 engine.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
                 Ok(request)
@@ -418,12 +418,10 @@ impl Driver {
     /// A snapshot that this sandbox can go back to.
     async fn usable(&self, id: &SnapshotId) -> Result<Usable, EngineError> {
         let (engine, owner, id) = (self.engine.inner(), self.record.owner.clone(), id.clone());
-        let (snapshot, pin) = blocking(move || engine.usable_snapshot(&owner, &id)).await?;
-        if snapshot.spec.template != self.record.spec.template {
-            let message = format!(
-                "it stands on the template `{}`, and the sandbox on `{}`",
-                snapshot.spec.template, self.record.spec.template
-            );
+        let (snapshot, pin) = promptly(move || engine.usable_snapshot(&owner, &id)).await?;
+        let (base, own) = (snapshot.spec.base(), self.record.spec.base());
+        if base != own {
+            let message = format!("it stands on {base}, and the sandbox on {own}");
             return Err(EngineError::invalid(Field::Snapshot, message));
         }
         Ok((snapshot, pin))

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use warren_core::catalog::Durability;
-use warren_core::{DeathCause, Event, IsolationErrorKind, PausedBy, Request, Status};
+use warren_core::{DeathCause, Event, Isolation, IsolationErrorKind, PausedBy, Request, SandboxId, Status};
 
 use super::pause::Undo;
 use super::unfinished::Unfinished;
@@ -26,6 +26,10 @@ pub(crate) enum Remains {
     Dead,
     /// As [`Remains::Dead`], but the machine was off in between.
     SwitchedOff,
+    /// It was being moved: its files are in its layers, and it runs nowhere.
+    HalfMoved,
+    /// It is in order, but for what a backend holds that it was moved away from.
+    LeftBehind,
     /// Not even its files are there.
     Gone,
 }
@@ -71,7 +75,13 @@ impl Driver {
             Remains::HalfMade => self.undo_make().await,
             Remains::HalfResumed => self.undo_resume().await,
             Remains::HalfEnded => self.finish().await,
-            Remains::Dead | Remains::SwitchedOff | Remains::Gone => self.record_death(remains).await,
+            Remains::LeftBehind => {
+                self.clear_left_behind().await;
+                Ok(())
+            }
+            Remains::Dead | Remains::SwitchedOff | Remains::HalfMoved | Remains::Gone => {
+                self.record_death(remains).await
+            }
         };
         if settled.is_err() {
             self.engine.fault();
@@ -100,7 +110,17 @@ impl Driver {
     }
 
     async fn undo_resume(&mut self) -> Result<(), EngineError> {
-        self.isolate(|backend, id| backend.halt(id)).await.map_err(EngineError::Backend)?;
+        // Of one that was moved, everything is in its layers, and what is here does not count.
+        let unplaced = self.record.unplaced;
+        let undo = move |backend: &dyn Isolation, id: &SandboxId| {
+            if unplaced { backend.destroy(id) } else { backend.halt(id) }
+        };
+        match self.isolate(undo).await {
+            Err(error) if !(unplaced && error.kind == IsolationErrorKind::NotFound) => {
+                return Err(EngineError::Backend(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
         self.unlink().await;
         self.back_to_rest().await;
         self.engine.sandbox_ended(&self.record).await;
@@ -117,11 +137,19 @@ impl Driver {
                 known => known,
             },
             Remains::Gone => (DeathCause::HostRestart, "it is gone, and so are its files".to_owned()),
-            Remains::SwitchedOff | Remains::HalfMade | Remains::HalfResumed | Remains::HalfEnded => {
-                (DeathCause::HostRestart, "the machine was switched off".to_owned())
-            }
+            Remains::HalfMoved => (
+                DeathCause::HostRestart,
+                "the server ended while it was moved behind another wall".to_owned(),
+            ),
+            Remains::SwitchedOff
+            | Remains::HalfMade
+            | Remains::HalfResumed
+            | Remains::HalfEnded
+            | Remains::LeftBehind => (DeathCause::HostRestart, "the machine was switched off".to_owned()),
         };
         let ending = Ending { cause, detail, files_kept: remains != Remains::Gone };
-        self.end(ending, Evidence { usage, ..Evidence::default() }).await
+        self.end(ending, Evidence { usage, ..Evidence::default() }).await?;
+        self.clear_left_behind().await;
+        Ok(())
     }
 }

@@ -14,6 +14,7 @@ use warren_core::{
 
 use super::unfinished::{Unfinished, Unwritten};
 use super::{Driver, Link};
+use crate::base::pin_image;
 use crate::certificate::{Ending, Evidence};
 use crate::error::{Field, sentence};
 use crate::ports::Backend;
@@ -69,6 +70,7 @@ pub(super) enum Occasion {
     Create,
     Resume,
     Rollback,
+    Move,
 }
 
 impl Occasion {
@@ -78,15 +80,16 @@ impl Occasion {
             Self::Create => (EngineStep::CreateMade, EngineStep::CreateReady),
             Self::Resume => (EngineStep::ResumeMade, EngineStep::ResumeReady),
             Self::Rollback => (EngineStep::RollbackMade, EngineStep::RollbackReady),
+            Self::Move => (EngineStep::MoveMade, EngineStep::MoveReady),
         }
     }
 
-    /// A rollback has an event of its own, when all of it is done.
+    /// A rollback and a move have events of their own, when all of it is done.
     fn event(self, took_ms: u64) -> Option<Event> {
         match self {
             Self::Create => Some(Event::SandboxReady { took_ms }),
             Self::Resume => Some(Event::SandboxResumed { took_ms }),
-            Self::Rollback => None,
+            Self::Rollback | Self::Move => None,
         }
     }
 }
@@ -122,7 +125,8 @@ impl Driver {
             }
         };
         drop(pin);
-        let (template, backend) = (self.record.spec.template.to_string(), self.record.backend.clone());
+        let template = self.record.spec.base().name().to_owned();
+        let backend = self.record.backend.clone();
         self.emit(Event::SandboxCreated { template, backend });
         if background {
             drop(reply.send(Ok(self.record.clone())));
@@ -146,6 +150,7 @@ impl Driver {
         let write = move || {
             engine.check_disk_of(&backend)?;
             resolve_mounts(&backend, &mut sandbox.spec)?;
+            pin_image(&backend, &mut sandbox.spec)?;
             let request = engine.request_for(&sandbox, RootState::Fresh, &backend)?;
             let new = NewRecords { sandbox: sandbox.clone(), session, idempotency };
             engine.shared.parts.catalog.insert(new).map_err(|error| match error {
@@ -204,7 +209,8 @@ impl Driver {
         let check = move || {
             engine.check_disk_of(&backend)?;
             check_mounts_unmoved(&backend, &record.spec)?;
-            engine.request_for(&record, RootState::Kept, &backend)
+            engine.check_wall(&record, &backend)?;
+            engine.request_for(&record, record.root_state(), &backend)
         };
         let request = self.cell.backend.ask(check).await?;
         self.enter(Request::Resume, Some(EngineStep::ResumeRecorded), None, |_| {}).await?;
@@ -291,6 +297,10 @@ impl Driver {
     pub(super) fn start_failed(&self, error: StartError) -> EngineError {
         match error {
             StartError::Network(source) => EngineError::Network { id: self.record.id.clone(), source },
+            StartError::Backend(source) if source.kind == IsolationErrorKind::Away => {
+                self.cell.backend.set_away(Some(source.to_string()));
+                EngineError::BackendUnavailable { name: self.record.backend.clone(), why: source.to_string() }
+            }
             StartError::Backend(source) => EngineError::StartFailed { id: self.record.id.clone(), source },
             StartError::Catalog(error) => error.into(),
             StartError::Denied(error) => *error,
@@ -313,6 +323,7 @@ struct Start {
 impl Start {
     fn of(driver: &Driver) -> Result<Self, EngineError> {
         let mut record = driver.next(Request::BecomeReady)?;
+        driver.engine.check_wall(&record, &driver.cell.backend)?;
         let now_unix_ms = driver.engine.shared.parts.clock.unix_ms();
         record.spec.network = record.spec.network.current(now_unix_ms);
         Ok(Self { engine: driver.engine.inner(), backend: Arc::clone(&driver.cell.backend), record })
@@ -327,7 +338,7 @@ impl Start {
         let (made, ready) = occasion.steps();
         let (id, state) = (request.id.clone(), request.state);
         let began_ms = self.engine.shared.parts.clock.boot_ms();
-        if self.record.history.moved {
+        if self.record.history.moved && !self.record.unplaced {
             let cleared = self.backend.port.layered().map_or(Ok(()), |layered| layered.clear(&id));
             cleared.map_err(|error| self.unlinked(StartError::Backend(error), false))?;
         }
@@ -416,6 +427,7 @@ fn watch_and_record(
         record.deadline = Deadline::after(parts.clock.as_ref(), lifetime_ms);
     }
     record.history.moved = false;
+    record.unplaced = false;
     record.made_in_ms = parts.clock.boot_ms().saturating_sub(began_ms);
     parts.catalog.update_sandbox(&record, Durability::Process).map_err(StartError::Catalog)?;
     Ok((watch, record))
@@ -444,7 +456,7 @@ fn resolve_mounts(backend: &Backend, spec: &mut SandboxSpec) -> Result<(), Engin
 }
 
 /// The mounts of a sandbox that is started again must be what they were, and still allowed. Blocks.
-fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
+pub(super) fn check_mounts_unmoved(backend: &Backend, spec: &SandboxSpec) -> Result<(), EngineError> {
     for mount in &spec.mounts {
         if mount_source(backend, &mount.source)? != mount.source {
             let source = mount.source.display();
@@ -483,7 +495,7 @@ impl Engine {
         Ok(request)
     }
 
-    /// The request for a machine of this engine's that stands on its template.
+    /// The request for a machine of this engine's that stands on its template or image.
     pub(crate) fn marked_request(
         &self,
         id: &SandboxId,
@@ -492,8 +504,7 @@ impl Engine {
     ) -> Result<CreateRequest, EngineError> {
         let outlives = backend.port.capabilities().outlives_server;
         let owner = if outlives { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
-        let request = self.shared.parts.templates.request(id, spec, owner);
-        let mut request = request.map_err(EngineError::Template)?;
+        let mut request = self.base_request(id, spec, owner, backend)?;
         request.spec.labels.insert(MARK.to_owned(), self.node().to_string());
         Ok(request)
     }

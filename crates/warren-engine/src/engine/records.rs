@@ -14,10 +14,12 @@ impl Engine {
         owner: &Owner,
         id: &SandboxId,
     ) -> Result<SandboxRecord, EngineError> {
-        match self.shared.registry.find(owner, id) {
-            Some(cell) => Ok(cell.record().as_ref().clone()),
-            None => self.recorded(owner, id).await,
-        }
+        let mut record = match self.shared.registry.find(owner, id) {
+            Some(cell) => cell.record().as_ref().clone(),
+            None => self.recorded(owner, id).await?,
+        };
+        self.mark_unreachable(&mut record);
+        Ok(record)
     }
 
     /// The owner's sandbox as the catalog has it.

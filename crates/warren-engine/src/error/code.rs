@@ -24,7 +24,8 @@ impl EngineError {
             Self::DiskLow { .. } => ErrorCode::DiskLow,
             Self::ReadOnly(_) => ErrorCode::ReadOnly,
             Self::ShuttingDown => ErrorCode::ShuttingDown,
-            Self::NothingFits(_) => ErrorCode::NothingFits,
+            Self::NothingFits { .. } => ErrorCode::NothingFits,
+            Self::BackendUnavailable { .. } => ErrorCode::BackendUnavailable,
             Self::IdempotencyMismatch => ErrorCode::IdempotencyMismatch,
             Self::SandboxEnded { .. } => ErrorCode::SandboxEnded,
             Self::TimedOut { .. } => ErrorCode::TimedOut,
@@ -74,7 +75,10 @@ impl EngineError {
     /// True if the sandbox is between two states, which will be over in a moment.
     pub fn is_changing(&self) -> bool {
         let Self::Denied { reason, .. } = self else { return false };
-        matches!(reason, DenyReason::RollbackInProgress | DenyReason::StillCreating)
+        matches!(
+            reason,
+            DenyReason::RollbackInProgress | DenyReason::MoveInProgress | DenyReason::StillCreating
+        )
     }
 
     /// True if no sandbox can answer: it does not exist, has ended, or is paused.
@@ -123,6 +127,7 @@ fn start_failed(id: &SandboxId, source: &IsolationError) -> String {
         | IsolationErrorKind::AlreadyExists
         | IsolationErrorKind::Busy
         | IsolationErrorKind::Ended
+        | IsolationErrorKind::Away
         | IsolationErrorKind::Host => format!("{id} could not be started"),
     }
 }

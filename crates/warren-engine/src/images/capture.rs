@@ -6,8 +6,9 @@ use warren_core::{
 };
 
 use super::{ImageError, Images};
+use crate::base::image_refused;
 use crate::cell::CaptureOrder;
-use crate::error::sentence;
+use crate::error::{Field, sentence};
 use crate::{Engine, EngineError, EngineStep, Taken};
 
 /// The state of a sandbox that became a build of an image.
@@ -24,6 +25,7 @@ impl Images {
     /// name, or of a new one. A sandbox that begins with it goes on where this one was.
     pub async fn capture(&self, sandbox: &SandboxId, name: Option<ImageRef>) -> Result<Captured, ImageError> {
         let record = self.engine().record_of(self.owner(), sandbox).await?;
+        image_refused(Field::Image, &record.spec, "an image of ours").map_or(Ok(()), Err)?;
         let taken = self.take(sandbox, true).await?;
         (self.parts().passed)(EngineStep::ImageTaken);
         let spec = record.spec;

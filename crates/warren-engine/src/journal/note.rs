@@ -6,7 +6,7 @@ use warren_core::catalog::CatalogError;
 use warren_core::{Action, Caller, Outcome, SandboxId, SandboxRecord, SessionId, SnapshotId, SnapshotRecord};
 
 use crate::Engine;
-use crate::cell::RolledBack;
+use crate::cell::{Moved, RolledBack, head_or_start};
 use crate::error::sentence;
 use crate::shown::{cut, in_a_line};
 
@@ -34,6 +34,13 @@ impl Engine {
     pub(crate) async fn note_rollback(&self, by: &Caller, rolled: &RolledBack) {
         let to = rolled.to.id.clone();
         self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
+    }
+
+    /// Notes that it is behind another wall, in the state that it was in.
+    pub(crate) async fn note_move(&self, by: &Caller, moved: &Moved) {
+        let action = Action::Move { from: moved.from.clone(), to: moved.to.clone() };
+        let state = Some(head_or_start(&moved.sandbox));
+        self.note(by, &moved.sandbox, None, action, None, (state.clone(), state)).await;
     }
 
     /// Notes that a fork's changes at or below a path are now in this sandbox, too.

@@ -8,7 +8,7 @@ use warren_wire::guest::{Exit, ExitCause};
 
 use crate::cell::Door;
 use crate::error::sentence;
-use crate::ports::blocking;
+use crate::ports::{blocking, promptly};
 use crate::shown::cut;
 use crate::state::{Job, Unwatched};
 use crate::{Engine, EngineError};
@@ -39,8 +39,8 @@ impl Engine {
         let mut entry = self.new_entry(by, &record, action, session);
         entry.before = before;
         let (engine, door) = (self.inner(), door.clone());
-        // If the caller leaves meanwhile, the entry is dropped, and closed by that.
-        blocking(move || {
+        // The process is started as soon as this is done.
+        promptly(move || {
             let entry = engine.append_now(entry)?;
             engine.shared.journal.begin(&entry);
             Some(OpenEntry { engine, door, entry: Some(entry), looks: false })
@@ -95,16 +95,17 @@ impl Engine {
     /// Writes down how an entry ended. What it did may have changed the sandbox's files, which are
     /// captured in time.
     pub(super) fn close_entry(&self, door: &Door, entry: JournalEntry, outcome: Outcome) {
-        self.end_entry(entry, outcome);
+        let ended = self.end_entry(entry, outcome);
         door.cell.mark_changed();
-        self.shared.journal.expect_capture(&door.id);
+        self.shared.journal.expect_capture(ended);
         self.shared.journal.later(Job::Capture(Arc::clone(&door.cell)));
     }
 
-    fn end_entry(&self, mut entry: JournalEntry, outcome: Outcome) {
+    fn end_entry(&self, mut entry: JournalEntry, outcome: Outcome) -> JournalEntry {
         entry.ended_unix_ms = Some(self.shared.parts.clock.unix_ms());
         entry.outcome = Some(outcome);
-        self.shared.journal.change(entry);
+        self.shared.journal.change(entry.clone());
+        entry
     }
 }
 
@@ -150,7 +151,7 @@ impl OpenEntry {
 
     pub(crate) fn close(&mut self, outcome: Outcome) {
         match self.entry.take() {
-            Some(entry) if self.looks => self.engine.end_entry(entry, outcome),
+            Some(entry) if self.looks => drop(self.engine.end_entry(entry, outcome)),
             Some(entry) => self.engine.close_entry(&self.door, entry, outcome),
             None => {}
         }
@@ -185,6 +186,7 @@ pub(super) fn process_of(entry: &JournalEntry) -> Option<u64> {
         | Action::Files { .. }
         | Action::Turn
         | Action::Rollback { .. }
+        | Action::Move { .. }
         | Action::Promote { .. } => None,
     }
 }

@@ -80,7 +80,8 @@ impl<'a> States<'a> {
 
     fn root(&mut self) -> Result<&[RootTree], EngineError> {
         if self.root.is_none() {
-            self.root = Some(self.engine.template_root(&self.record.id, &self.record.spec)?);
+            self.root =
+                Some(self.engine.base_root(&self.record.id, &self.record.spec, &self.record.backend)?);
         }
         Ok(self.root.as_deref().unwrap_or_default())
     }

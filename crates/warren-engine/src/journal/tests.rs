@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde_json::json;
 use warren_core::{Action, Automatic, Caller, Event, JournalEntry, SandboxId};
 use warren_testkit::{
-    FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
+    Call, FakeBuildFiles, FakeClock, FakeIsolation, FakeNetworks, FakeRandom, FakeTemplates, MemoryCatalog,
 };
 
 use crate::sessions::tests::{eventually, owner, request, stranger};
@@ -37,6 +37,7 @@ impl World {
     pub(crate) async fn open(&self) -> Engine {
         let parts = Parts {
             backends: vec![self.isolation.clone()],
+            absent: Vec::new(),
             catalog: self.catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: self.isolation.layers(),
@@ -219,6 +220,44 @@ async fn every_command_is_bound_to_the_states_around_it() {
     assert_eq!(changed, [Some(1), Some(0), Some(1)]);
     let page = engine.of(&owner()).sandbox(&id).history().log(Some(3), 1, false).await.unwrap();
     assert_eq!(page.iter().map(|entry| entry.entry.number).collect::<Vec<_>>(), [2]);
+}
+
+#[tokio::test]
+async fn commands_that_change_nothing_are_bound_to_one_state_without_a_seal() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    let bound = || async { log(&engine, &id).await.iter().all(|entry| entry.after.is_some()) };
+    eventually(bound).await;
+    world.exec(&engine, &id, "true").await;
+    eventually(bound).await;
+    let seals = world.isolation.calls(Call::Seal);
+    for _ in 0..5 {
+        world.exec(&engine, &id, "true").await;
+    }
+    eventually(bound).await;
+    assert_eq!(world.isolation.calls(Call::Seal), seals, "one look told that nothing was written");
+    let entries = log(&engine, &id).await;
+    assert!(entries[..5].iter().all(|entry| entry.before == entry.after && entry.after == entries[5].after));
+    world.exec(&engine, &id, "write /tmp/a two").await;
+    eventually(bound).await;
+    let entries = log(&engine, &id).await;
+    assert!(entries[0].before == entries[1].after && entries[0].before != entries[0].after, "{entries:?}");
+}
+
+#[tokio::test]
+async fn what_a_program_writes_beside_commands_that_change_nothing_is_not_lost() {
+    let world = World::new();
+    let (engine, id) = world.begin().await;
+    let mut long = engine.of(&owner()).sandbox(&id).start(program("sleep 1000")).await.unwrap();
+    world.exec(&engine, &id, "true").await;
+    world.exec(&engine, &id, "write /tmp/a one").await;
+    world.exec(&engine, &id, "true").await;
+    long.writer.signal(15).await.unwrap();
+    while long.next().await.unwrap().is_some() {}
+    drop(long);
+    eventually(|| async { log(&engine, &id).await.iter().all(|entry| entry.after.is_some()) }).await;
+    assert!(blamed(&engine, &id, "/tmp/a").await.contains(&3));
 }
 
 #[tokio::test]

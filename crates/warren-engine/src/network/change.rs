@@ -6,7 +6,7 @@ use warren_core::{NetworkPolicy, NetworkRule, NetworkUsage, SandboxId, SandboxRe
 use super::NetworkView;
 use crate::cell::{NetworkChange, Task};
 use crate::error::Field;
-use crate::ports::blocking;
+use crate::ports::{blocking, finished};
 use crate::state::Known;
 use crate::{Engine, EngineError, Sandbox};
 
@@ -81,6 +81,7 @@ impl SandboxNetwork {
     }
 
     pub(super) async fn change(&self, change: NetworkChange) -> Result<NetworkView, EngineError> {
+        self.raise(&change).await?;
         let by = self.sandbox.caller.name.clone();
         let record = self
             .sandbox
@@ -88,6 +89,26 @@ impl SandboxNetwork {
             .ask(self.sandbox.owner(), &self.sandbox.id, Task::Network { change, by })
             .await?;
         Ok(self.sandbox.engine.view_network(record).await)
+    }
+}
+
+impl SandboxNetwork {
+    /// A sandbox that may reach more gets the wall that the rules ask for first.
+    async fn raise(&self, change: &NetworkChange) -> Result<(), EngineError> {
+        let Sandbox { engine, caller, id } = &self.sandbox;
+        if engine.shared.settings.walls.raise_when.is_empty() {
+            return Ok(());
+        }
+        let record = self.sandbox.record().await?;
+        let now_unix_ms = engine.shared.parts.clock.unix_ms();
+        let after = change.clone().apply(&record.spec.network, now_unix_ms)?;
+        if after == record.spec.network {
+            return Ok(());
+        }
+        // What would be refused afterwards must not end its processes.
+        engine.check_change(&record, &after)?;
+        let (engine, caller, id) = (engine.clone(), caller.clone(), id.clone());
+        finished(async move { engine.raise_wall(&caller, &id, &after).await }).await
     }
 }
 

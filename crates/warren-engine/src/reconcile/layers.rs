@@ -50,9 +50,10 @@ pub(super) fn correct_stacks<'a>(
     for record in records.iter_mut().filter(|record| !known(&record.id)) {
         let Some((stack, alive)) = stacks.get(&record.id) else { continue };
         // It was started where it was sent, and has written since: that is not to be cleared away.
-        if *alive && record.history.moved {
+        if *alive && (record.history.moved || record.unplaced) {
             let mut next = record.clone();
             next.history.moved = false;
+            next.unplaced = false;
             next.generation += 1;
             catalog.update_sandbox(&next, Durability::Process)?;
             *record = next;

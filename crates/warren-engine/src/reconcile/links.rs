@@ -30,6 +30,8 @@ pub(super) fn take_away_others(
         Adopted::NoLink | Adopted::Lost(_) => None,
     };
     let mut keep: HashSet<SandboxId> = adopted.iter().filter_map(linked).collect();
+    // They may run. What the kernel holds them to, it goes on holding them to.
+    keep.extend(plan.unheard.iter().cloned());
     if doubtful {
         keep.extend(plan.orphans.iter().chain(&plan.spares).cloned());
     }

@@ -19,6 +19,8 @@ pub(super) struct Plan {
     pub(super) spares: Vec<SandboxId>,
     /// Of those that should run, how many are gone with their files.
     pub(super) missing: usize,
+    /// Records whose backend did not say what it has. They are left as they are.
+    pub(super) unheard: Vec<SandboxId>,
     should_run: usize,
     ours_found: usize,
 }
@@ -31,22 +33,29 @@ pub(super) enum Decision {
 }
 
 impl Plan {
-    /// `known` are those that have a driver already.
+    /// `known` are those that have a driver already, and `heard` the backends that said what they
+    /// have.
     pub(super) fn make(
         records: &[SandboxRecord],
         found: &HashMap<&SandboxId, &Found>,
         known: impl Fn(&SandboxId) -> bool,
+        heard: impl Fn(&str) -> bool,
         node: &NodeId,
         boot_id: &str,
     ) -> Self {
         let mut plan = Self::default();
         for record in records {
+            if !heard(&record.backend) {
+                plan.unheard.push(record.id.clone());
+                continue;
+            }
             let seen = found.get(&record.id).copied();
             if matches!(record.status, Status::Ready | Status::Paused) {
                 plan.should_run += 1;
-                plan.missing += usize::from(seen.is_none());
+                plan.missing += usize::from(seen.is_none() && !record.unplaced);
             }
-            let in_order = !record.is_live() && !seen.is_some_and(|found| found.alive);
+            let in_order =
+                !record.is_live() && !seen.is_some_and(|found| found.alive) && record.left.is_none();
             if !in_order && !known(&record.id) {
                 plan.steps.push((record.clone(), conclude(record, seen, boot_id)));
             }
@@ -91,11 +100,15 @@ fn conclude(record: &SandboxRecord, seen: Option<&Found>, boot_id: &str) -> Deci
     match record.status {
         Status::Creating if record.death.is_some() => Decision::Settle(Remains::HalfResumed),
         Status::Creating => Decision::Settle(Remains::HalfMade),
+        Status::Stopped | Status::Failed if !seen.is_some_and(|found| found.alive) => {
+            Decision::Settle(Remains::LeftBehind)
+        }
         // A start that failed could not be undone.
         Status::Stopped | Status::Failed => Decision::Settle(Remains::HalfResumed),
         Status::Stopping => Decision::Settle(Remains::HalfEnded),
         Status::Ready | Status::Paused => match seen {
             Some(found) if found.alive => Decision::Adopt { frozen: found.frozen },
+            Some(_) | None if record.unplaced => Decision::Settle(Remains::HalfMoved),
             Some(_) if record.deadline.boot_id == boot_id => Decision::Settle(Remains::Dead),
             Some(_) => Decision::Settle(Remains::SwitchedOff),
             None => Decision::Settle(Remains::Gone),

@@ -28,6 +28,9 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         disk_limit_required: false,
         kind: SandboxKind::Terminal,
         backend: "native".to_owned(),
+        wall: Default::default(),
+        unplaced: false,
+        left: None,
         metadata: BTreeMap::new(),
         created_unix_ms: 0,
         made_in_ms: 0,
@@ -42,6 +45,7 @@ fn record(number: u8, status: Status) -> SandboxRecord {
         death: None,
         history: History::default(),
         addresses: Vec::new(),
+        unreachable: None,
     }
 }
 
@@ -75,7 +79,7 @@ fn kept() -> Option<DeathCertificate> {
 
 fn plan(records: &[SandboxRecord], found: &[Found]) -> Plan {
     let found: HashMap<&SandboxId, &Found> = found.iter().map(|found| (&found.id, found)).collect();
-    Plan::make(records, &found, |_| false, &sample_node(), BOOT)
+    Plan::make(records, &found, |_| false, |name| name != "away", &sample_node(), BOOT)
 }
 
 fn outcome(record: SandboxRecord, found: Option<Found>) -> Decision {
@@ -154,4 +158,28 @@ fn a_machine_full_of_strangers_to_the_catalog_is_doubted() {
     let found: Vec<_> = (0..5).map(|number| found(number, true)).collect();
     assert!(plan(&[], &found[..4]).doubt().is_none());
     assert!(plan(&[], &found).doubt().is_some());
+}
+
+#[test]
+fn what_a_backend_that_is_away_has_is_neither_missing_nor_touched() {
+    let away = |number| SandboxRecord { backend: "away".to_owned(), ..record(number, Status::Ready) };
+    let records: Vec<SandboxRecord> = (1..20).map(away).collect();
+    let made = plan(&records, &[]);
+    assert!(made.steps.is_empty() && made.missing == 0 && made.doubt().is_none());
+    assert_eq!(made.unheard.len(), records.len());
+}
+
+#[test]
+fn one_that_was_being_moved_is_stopped_with_its_files_wherever_it_stands() {
+    let moving = SandboxRecord { unplaced: true, left: Some("old".to_owned()), ..record(1, Status::Ready) };
+    for seen in [vec![], vec![found(1, false)]] {
+        let made = plan(std::slice::from_ref(&moving), &seen);
+        assert_eq!(made.missing, 0);
+        assert_eq!(made.steps[0].1, Decision::Settle(Remains::HalfMoved));
+    }
+    let made = plan(std::slice::from_ref(&moving), &[found(1, true)]);
+    assert_eq!(made.steps[0].1, Decision::Adopt { frozen: false });
+    let rests = SandboxRecord { death: kept(), status: Status::Stopped, ..moving };
+    let made = plan(&[rests], &[]);
+    assert_eq!(made.steps[0].1, Decision::Settle(Remains::LeftBehind));
 }

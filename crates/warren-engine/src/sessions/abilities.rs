@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use warren_core::{
-    IsolationKind, MountAccess, Owner, OwnerBond, Request, SandboxId, SandboxRecord, SandboxSpec,
-};
+use warren_core::{IsolationKind, MountAccess, Owner, Request, SandboxId, SandboxRecord, SandboxSpec};
 use warren_wire::guest::{EntryKind, FileCall, FileOperation};
 
 use super::fits::{self, SYSTEM};
+use crate::base::places;
 use crate::error::Field;
 use crate::guest::Guest;
 use crate::ports::blocking;
@@ -46,11 +45,8 @@ impl Engine {
     /// Every place of a sandbox that begins with a root or a mount of its own, by its path.
     async fn places(&self, spec: &SandboxSpec) -> Result<Vec<(PathBuf, MountAccess)>, EngineError> {
         let (templates, spec) = (self.shared.parts.templates.clone(), spec.clone());
-        let nobody = SandboxId::from_random([0; 16]);
         blocking(move || {
-            let request =
-                templates.request(&nobody, &spec, OwnerBond::Outlives).map_err(EngineError::Template)?;
-            let trees = request.root.trees().iter().map(|tree| (tree.at.clone(), tree.access));
+            let trees = places(templates.as_ref(), &spec)?.into_iter().map(|tree| (tree.at, tree.access));
             let mounts = spec.mounts.iter().map(|mount| (mount.target.clone(), mount.access));
             let system = SYSTEM.iter().map(|place| (PathBuf::from(place), MountAccess::ReadOnly));
             let mut places: Vec<_> = trees.chain(mounts).chain(system).collect();

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use warren_core::catalog::Idempotency;
 use warren_core::{
-    Deadline, Owner, OwnerBond, Provision, RunLimits, SandboxId, SandboxKind, SandboxRecord, SandboxSpec,
-    SandboxWord, SessionId, SessionRecord, SessionState, Status, Timeouts,
+    Deadline, Owner, Provision, RunLimits, SandboxId, SandboxKind, SandboxRecord, SandboxSpec, SandboxWord,
+    SessionId, SessionRecord, SessionState, Status, Timeouts, WallChoice,
 };
 
 use super::attach::Usable;
 use crate::admit::{check_range, check_visible, check_words};
+use crate::base::places;
 use crate::create::MakeSandbox;
 use crate::driver::MakeError;
 use crate::error::Field;
@@ -36,6 +37,7 @@ pub(super) struct Terms {
 #[derive(Default)]
 pub(super) struct Fresh {
     pub(super) backend: Option<String>,
+    pub(super) asked: Option<WallChoice>,
     pub(super) idempotency: Option<Expected>,
     pub(super) background: bool,
 }
@@ -67,7 +69,9 @@ impl Sessions {
                 "it is known only once the sandbox is there: leave out `background`, which waits for none";
             return Err(EngineError::invalid(Field::RequiredReadable, message));
         }
-        let made = engine.make_fresh(owner, new, terms, Fresh { backend, idempotency, background }).await;
+        let made = engine
+            .make_fresh(owner, new, terms, Fresh { backend, idempotency, background, asked: None })
+            .await;
         let made = made.map_err(|error| with_reasons(error, against))?;
         engine.with_readable(owner, made, &required).await
     }
@@ -85,6 +89,11 @@ impl Sessions {
         };
         if let Some(backend) = request.backend.as_ref().filter(|name| **name != sandbox.backend) {
             return Ok(Err(format!("it runs on `{}` and not on `{backend}`", sandbox.backend)));
+        }
+        if let Some(tier) = request.sandbox.tier
+            && let Some(refusal) = self.access.engine.refuse_tier(&sandbox, tier)
+        {
+            return Ok(Err(refusal));
         }
         let (engine, owner) = (&self.access.engine, self.access.owner());
         let mut unmet = match request.required.unmet_by(&sandbox.spec) {
@@ -116,6 +125,7 @@ impl Engine {
             idempotency: fresh.idempotency.as_ref().map(|expected| self.promise(owner, &session, expected)),
             session,
             backend: fresh.backend,
+            asked: fresh.asked,
             background: fresh.background,
         };
         let sandbox = match (self.make(make).await, fresh.idempotency) {
@@ -138,10 +148,11 @@ impl Engine {
         client: String,
         timeouts: Option<Timeouts>,
         new: NewSandbox,
-        backend: String,
+        (backend, asked): (Option<String>, WallChoice),
     ) -> Result<Acquired, EngineError> {
         let terms = Terms::plain(client, timeouts, &self.shared.settings)?;
-        self.make_fresh(owner, new, terms, Fresh { backend: Some(backend), ..Fresh::default() }).await
+        let fresh = Fresh { backend, asked: Some(asked), ..Fresh::default() };
+        self.make_fresh(owner, new, terms, fresh).await
     }
 
     /// A session's record as it begins.
@@ -199,13 +210,7 @@ impl Engine {
         }
         let (templates, spec) = (self.shared.parts.templates.clone(), spec.clone());
         let required = required.clone();
-        let nobody = SandboxId::from_random([0; 16]);
-        blocking(move || {
-            let request =
-                templates.request(&nobody, &spec, OwnerBond::Outlives).map_err(EngineError::Template)?;
-            Ok(required.unwritable_in(request.root.trees(), &spec.mounts))
-        })
-        .await
+        blocking(move || Ok(required.unwritable_in(&places(templates.as_ref(), &spec)?, &spec.mounts))).await
     }
 
     async fn earlier(&self, owner: &Owner, expected: &Expected) -> Result<Option<Idempotency>, EngineError> {
@@ -280,9 +285,9 @@ impl Engine {
 /// A failed search names the sandboxes that were looked at, too.
 fn with_reasons(error: EngineError, mut against: Vec<(String, String)>) -> EngineError {
     match error {
-        EngineError::NothingFits(backends) => {
-            against.extend(backends);
-            EngineError::NothingFits(against)
+        EngineError::NothingFits { asked, reasons } => {
+            against.extend(reasons);
+            EngineError::NothingFits { asked, reasons: against }
         }
         error => error,
     }

@@ -30,6 +30,7 @@ impl Bench {
         let (backend, clock) = (FakeIsolation::new(), Arc::new(FakeClock::new()));
         let parts = Parts {
             backends: vec![backend.clone()],
+            absent: Vec::new(),
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
             layers: backend.layers(),

@@ -108,6 +108,11 @@ impl Engine {
             .iter()
             .for_each(|layer| keep(std::slice::from_ref(layer)));
         for record in parts.catalog.unfinished_sandboxes(self.node())? {
+            // What is there may stand on layers that no record names, and cannot be asked.
+            let there = [Some(&record.backend), record.left.as_ref()];
+            if there.into_iter().flatten().any(|name| !self.is_open(name)) {
+                return Ok(0);
+            }
             keep(&record.history.stack.0);
         }
         for backend in &parts.backends {

@@ -3,8 +3,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{
-    Change, Diff, DiffOptions, Differences, Owner, RootTree, SandboxId, SnapshotId, SnapshotReason,
-    SnapshotRecord, Stack, TemplateName,
+    Change, Diff, DiffOptions, Differences, Owner, RootTree, SandboxId, SandboxRecord, SnapshotId,
+    SnapshotReason, SnapshotRecord, Stack,
 };
 
 use super::{Point, Snapshots};
@@ -23,19 +23,15 @@ pub(super) struct State {
     pub(super) sandbox: SandboxId,
     pub(super) stack: Stack,
     pub(super) spec: warren_core::SandboxSpec,
+    /// The backend that has its image, if it stands on one.
+    pub(super) backend: String,
     _pin: Pin,
-}
-
-impl State {
-    pub(super) fn template(&self) -> &TemplateName {
-        &self.spec.template
-    }
 }
 
 impl From<(SnapshotRecord, Pin)> for State {
     fn from((snapshot, pin): (SnapshotRecord, Pin)) -> Self {
-        let SnapshotRecord { id, sandbox, stack, spec, .. } = snapshot;
-        Self { id, sandbox, stack, spec, _pin: pin }
+        let SnapshotRecord { id, sandbox, stack, spec, backend, .. } = snapshot;
+        Self { id, sandbox, stack, spec, backend, _pin: pin }
     }
 }
 
@@ -65,7 +61,7 @@ impl Snapshots {
         let place = self.access.engine.place_for(self.access.owner(), WorkKind::Comparison).await?;
         let from = self.access.engine.state(self.access.owner(), from).await?;
         let to = self.access.engine.state(self.access.owner(), to).await?;
-        same_template(Field::ComparedTo, &from, &to)?;
+        same_base(Field::ComparedTo, &from, &to)?;
         let engine = self.access.engine.inner();
         heavy::at(place, move || {
             let root = engine.root_below(&from)?;
@@ -111,24 +107,25 @@ impl Engine {
     /// The state that a sandbox began with.
     async fn beginning(&self, owner: &Owner, id: &SandboxId) -> Result<State, EngineError> {
         let record = self.record_of(owner, id).await?;
-        let stack = record.history.began;
+        let SandboxRecord { id: sandbox, spec, backend, history, .. } = record;
+        let stack = history.began;
         let pin = self.shared.keep.pin(&stack.0);
-        Ok(State { id: start_of(id), sandbox: record.id, stack, spec: record.spec, _pin: pin })
+        Ok(State { id: start_of(id), sandbox, stack, spec, backend, _pin: pin })
     }
 
-    /// The template's layers below those of a state. Blocks.
+    /// The layers of the template or image below those of a state. Blocks.
     pub(super) fn root_below(&self, state: &State) -> Result<Vec<RootTree>, EngineError> {
-        self.template_root(&state.sandbox, &state.spec)
+        self.base_root(&state.sandbox, &state.spec, &state.backend)
     }
 }
 
-/// Layers on different templates have nothing to do with one another.
-pub(super) fn same_template(field: Field, one: &State, other: &State) -> Result<(), EngineError> {
-    if one.template() == other.template() {
+/// Layers on different bases have nothing to do with one another.
+pub(super) fn same_base(field: Field, one: &State, other: &State) -> Result<(), EngineError> {
+    let (one, other) = (one.spec.base(), other.spec.base());
+    if one == other {
         return Ok(());
     }
-    let message =
-        format!("the two stand on different templates, `{}` and `{}`", one.template(), other.template());
+    let message = format!("the two stand on different files, {one} and {other}");
     Err(EngineError::invalid(field, message))
 }
 

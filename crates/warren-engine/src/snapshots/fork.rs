@@ -34,12 +34,12 @@ impl Snapshots {
         };
         // What the original was told, where it is still known.
         let original = self.access.sandbox(&snapshot.sandbox).record().await.ok();
+        let wall = self.access.engine.wall_of_fork(&snapshot, original.as_ref())?;
         let made = join_all((0..order.count).map(|_| async {
             let new = forked(&snapshot, original.as_ref(), &order);
             let timeouts = original.as_ref().map(|original| original.timeouts);
-            let (client, backend) = (order.client.clone(), snapshot.backend.clone());
-            let fork =
-                self.access.engine.make_fork(self.access.owner(), client, timeouts, new, backend).await;
+            let (client, engine) = (order.client.clone(), &self.access.engine);
+            let fork = engine.make_fork(self.access.owner(), client, timeouts, new, wall.clone()).await;
             (self.access.engine.shared.parts.passed)(EngineStep::ForkMade);
             fork
         }))
@@ -105,5 +105,6 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
         annotations: original.map(|original| original.annotations.clone()).unwrap_or_default(),
         from: Some(snapshot.id.clone()),
         automatic: original.map(|original| original.history.automatic),
+        tier: None,
     }
 }

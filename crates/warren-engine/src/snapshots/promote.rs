@@ -6,7 +6,7 @@ use warren_core::{
     SnapshotRecord,
 };
 
-use super::compare::{State, ancestry, same_template};
+use super::compare::{State, ancestry, same_base};
 use super::{Point, PromoteOrder, Promoted};
 use crate::bounds::{Place, heavy};
 use crate::cell::{Exclusive, Goal, RolledBack};
@@ -49,7 +49,7 @@ impl SandboxHistory {
         let exclusive =
             if order.apply { Some(engine.occupy(owner, &into, order.force).await?) } else { None };
         let ours = engine.state(owner, &Point::Sandbox(into.clone())).await?;
-        same_template(Field::MergeTarget, &ours, &theirs)?;
+        same_base(Field::MergeTarget, &ours, &theirs)?;
         let joined = engine.join_states(owner, &into, (ours, theirs), &order, place).await?;
         if order.apply && order.conflicts == Conflicts::Refuse && !joined.merge.conflicts.is_empty() {
             return Err(EngineError::MergeConflict { into, conflicts: joined.merge.conflicts });

@@ -72,6 +72,7 @@ impl Engine {
         self.may_change()?;
         let cell = self.wake(owner, id).await?;
         cell.backend.layered()?;
+        self.check_wall(&cell.record(), &cell.backend)?;
         if cell.rests() {
             self.ask(owner, id, Task::Thaw).await?;
         }

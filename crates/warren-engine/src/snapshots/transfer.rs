@@ -4,15 +4,16 @@ use std::io::{Read, Write};
 use parking_lot::Mutex;
 use warren_core::catalog::Durability;
 use warren_core::{
-    Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, RootTree,
-    SandboxId, SandboxKind, SandboxSpec, SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord,
-    TemplateInfo, TemplateName,
+    Export, ImportFormat, ImportedHistory, LayerError, LayerErrorKind, MOST_LAYERS, Owner, RootKind,
+    RootTree, SandboxId, SandboxKind, SandboxSpec, SnapshotId, SnapshotMethod, SnapshotReason,
+    SnapshotRecord, TemplateInfo, TemplateName,
 };
 
-use super::compare::{State, ancestry, same_template};
+use super::compare::{State, ancestry, same_base};
 use super::flush::layers_of;
 use super::records::check_name;
 use super::{ExportOrder, Point, Snapshots};
+use crate::base::image_refused;
 use crate::bounds::heavy;
 use crate::error::Field;
 use crate::state::Pin;
@@ -48,7 +49,7 @@ impl Snapshots {
         let since = match &order {
             ExportOrder::Patch { since, .. } => {
                 let since = self.access.engine.state(self.access.owner(), since).await?;
-                same_template(Field::Since, &since, &state)?;
+                same_base(Field::Since, &since, &state)?;
                 Some(since)
             }
             ExportOrder::Tar { .. } | ExportOrder::History => None,
@@ -103,10 +104,11 @@ impl Snapshots {
         self.access.engine.may_change()?;
         let place = self.access.engine.place_for(self.access.owner(), WorkKind::Comparison).await?;
         let state = self.access.engine.state(self.access.owner(), &Point::Snapshot(snapshot.clone())).await?;
+        image_refused(Field::Snapshot, &state.spec, "another template").map_or(Ok(()), Err)?;
         let (engine, name) = (self.access.engine.inner(), name.clone());
         heavy::at(place, move || {
             engine.check_disk()?;
-            Ok(engine.shared.parts.layers.make_template(state.template(), &state.stack, &name)?)
+            Ok(engine.shared.parts.layers.make_template(&state.spec.template, &state.stack, &name)?)
         })
         .await
     }
@@ -122,6 +124,11 @@ impl Engine {
         sized: Option<ToldSize>,
         to: &mut dyn Write,
     ) -> Result<(), EngineError> {
+        if let (ExportOrder::History, Some(refused)) =
+            (&order, image_refused(Field::Snapshot, &state.spec, "another Warren"))
+        {
+            return Err(refused);
+        }
         let root = self.root_below(state)?;
         let layers = &self.shared.parts.layers;
         let write = |what: &Export<'_>| {
@@ -143,7 +150,7 @@ impl Engine {
             }
             (ExportOrder::History, _) => {
                 let (snapshots, _pin) = self.line_of(owner, &state.id)?;
-                let history = Export::History { template: state.template(), snapshots: &snapshots };
+                let history = Export::History { template: &state.spec.template, snapshots: &snapshots };
                 write(&history)?;
             }
         }
@@ -220,13 +227,16 @@ impl Engine {
     /// The layers of a template, or an error if it cannot be used. Blocks.
     fn root_for(&self, name: &TemplateName) -> Result<Vec<RootTree>, EngineError> {
         let nobody = SandboxId::from_random([0; 16]);
-        self.template_root(&nobody, &SandboxSpec::new(name.clone()))
+        self.base_root(&nobody, &SandboxSpec::new(name.clone()), "")
     }
 
     /// The first backend that can use what is imported.
     fn first_layered(&self) -> Result<String, EngineError> {
         let backends = &self.shared.backends;
-        let able = backends.iter().find(|backend| backend.port.layered().is_some());
+        let able = backends.iter().find(|backend| {
+            let roots = &backend.port.capabilities().roots;
+            backend.port.layered().is_some() && roots.contains(&RootKind::Layers)
+        });
         able.map(|backend| backend.name().to_owned()).ok_or_else(|| {
             let why = "no backend can start a sandbox on layers (capability `snapshots`)".to_owned();
             EngineError::SnapshotsUnavailable(why)

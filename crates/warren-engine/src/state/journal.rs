@@ -28,6 +28,17 @@ pub(crate) enum Job {
     Capture(Arc<Cell>),
 }
 
+/// So many ended entries of a sandbox are remembered; where there are more, the catalog is asked.
+const MOST_REMEMBERED: usize = 32;
+
+/// Entries of a sandbox that ended and whose state is not captured.
+#[derive(Debug)]
+enum Uncaptured {
+    All(Vec<JournalEntry>),
+    /// The catalog knows them.
+    AskCatalog,
+}
+
 /// The journal's state beside the catalog. If it is lost, the next start closes what was open.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -38,8 +49,8 @@ pub(crate) struct Journal {
     pub(crate) to_write: Notify,
     /// Entries that somebody here will close.
     going_on: Mutex<HashSet<Key>>,
-    /// Sandboxes in which a command ended whose state is not captured.
-    uncaptured: Mutex<HashSet<SandboxId>>,
+    /// Sandboxes in which something ended whose state is not captured.
+    uncaptured: Mutex<HashMap<SandboxId, Uncaptured>>,
     jobs: mpsc::UnboundedSender<Job>,
     pub(crate) counts: Counts,
 }
@@ -78,14 +89,40 @@ impl Journal {
         self.to_write.notify_one();
     }
 
-    /// A command ended, and the state that it left is still to be captured.
-    pub(crate) fn expect_capture(&self, sandbox: &SandboxId) {
-        self.uncaptured.lock().insert(sandbox.clone());
+    /// An entry ended, and the state that it left is still to be captured.
+    pub(crate) fn expect_capture(&self, ended: JournalEntry) {
+        let mut uncaptured = self.uncaptured.lock();
+        let known = uncaptured.entry(ended.sandbox.clone()).or_insert_with(|| Uncaptured::All(Vec::new()));
+        match known {
+            Uncaptured::All(entries) if entries.len() < MOST_REMEMBERED => entries.push(ended),
+            Uncaptured::All(_) | Uncaptured::AskCatalog => *known = Uncaptured::AskCatalog,
+        }
+    }
+
+    /// Notes that everything that ended in a sandbox up to a moment has left the state it began
+    /// with. Says no, and does nothing, if something began with another state or is not remembered.
+    pub(crate) fn left_as_it_was(&self, sandbox: &SandboxId, state: &SnapshotId, at_unix_ms: u64) -> bool {
+        let mut uncaptured = self.uncaptured.lock();
+        let ended = match uncaptured.get(sandbox) {
+            None => return true,
+            Some(Uncaptured::AskCatalog) => return false,
+            Some(Uncaptured::All(ended)) => ended,
+        };
+        if !ended.iter().all(|entry| entry.before.as_ref() == Some(state) && is_uncaptured(entry, at_unix_ms))
+        {
+            return false;
+        }
+        if let Some(Uncaptured::All(ended)) = uncaptured.remove(sandbox) {
+            for entry in ended {
+                self.change(JournalEntry { after: Some(state.clone()), ..entry });
+            }
+        }
+        true
     }
 
     /// True if something has ended whose state is still to be captured.
     pub(crate) fn expects_capture(&self, sandbox: &SandboxId) -> bool {
-        self.uncaptured.lock().contains(sandbox)
+        self.uncaptured.lock().contains_key(sandbox)
     }
 
     /// Something is to be done in the background.
@@ -165,6 +202,9 @@ impl Journal {
         change: impl FnMut(&mut JournalEntry) -> bool,
     ) -> Result<(), CatalogError> {
         let _alone = self.writing.lock();
+        if let Some(known) = self.uncaptured.lock().get_mut(sandbox) {
+            *known = Uncaptured::AskCatalog;
+        }
         self.write_alone(catalog)?;
         let mut entries = catalog.open_entries(sandbox)?;
         entries.retain_mut(change);
@@ -180,11 +220,11 @@ impl Journal {
         stays: impl Fn(&JournalEntry) -> bool,
     ) -> Result<Vec<JournalEntry>, CatalogError> {
         // Before they are read: whatever ends meanwhile says so again.
-        let expected = self.uncaptured.lock().remove(sandbox);
+        let expected = self.uncaptured.lock().remove(sandbox).is_some();
         let read = self.write_alone(catalog).and_then(|()| catalog.open_entries(sandbox));
         let is_left = |entry: &JournalEntry| is_uncaptured(entry, u64::MAX) && stays(entry);
         if read.as_ref().map_or(expected, |entries| entries.iter().any(is_left)) {
-            self.expect_capture(sandbox);
+            self.uncaptured.lock().insert(sandbox.clone(), Uncaptured::AskCatalog);
         }
         read
     }

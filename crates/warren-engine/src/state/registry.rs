@@ -20,7 +20,7 @@ use crate::cell::Cell;
 pub(crate) struct Registry {
     cells: Mutex<HashMap<SandboxId, Arc<Cell>>>,
     /// Ended sandboxes whose files are there, and what they were made from.
-    kept: Mutex<HashMap<SandboxId, TemplateName>>,
+    kept: Mutex<HashMap<SandboxId, Option<TemplateName>>>,
     waking: tokio::sync::Mutex<()>,
 }
 
@@ -58,6 +58,14 @@ impl Registry {
         }
     }
 
+    /// Puts a cell in the place of another of the same sandbox, which its driver has given up.
+    pub(crate) fn replace(&self, old: &Arc<Cell>, new: &Arc<Cell>) {
+        let mut cells = self.cells.lock();
+        if cells.get(&old.id).is_some_and(|found| Arc::ptr_eq(found, old)) {
+            cells.insert(new.id.clone(), Arc::clone(new));
+        }
+    }
+
     /// Takes a driver's sandbox out, unless another driver has taken its place.
     pub(crate) fn remove(&self, cell: &Arc<Cell>) {
         let mut cells = self.cells.lock();
@@ -70,7 +78,7 @@ impl Registry {
     pub(crate) fn note_files(&self, record: &SandboxRecord) {
         let mut kept = self.kept.lock();
         if record.status.is_terminal() && record.files_kept() {
-            kept.insert(record.id.clone(), record.spec.template.clone());
+            kept.insert(record.id.clone(), record.spec.used_template().cloned());
         } else {
             kept.remove(&record.id);
         }
@@ -82,8 +90,9 @@ impl Registry {
 
     /// Templates that sandboxes stand on.
     pub(crate) fn templates_in_use(&self) -> Vec<TemplateName> {
-        let mut names: Vec<TemplateName> = self.kept.lock().values().cloned().collect();
-        names.extend(self.cells.lock().values().map(|cell| cell.record().spec.template.clone()));
+        let mut names: Vec<TemplateName> = self.kept.lock().values().flatten().cloned().collect();
+        let used = |cell: &Arc<Cell>| cell.record().spec.used_template().cloned();
+        names.extend(self.cells.lock().values().filter_map(used));
         names.sort();
         names.dedup();
         names

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use warren_core::{
     Capabilities, DiskQuota, ImportFormat, Isolation as _, IsolationErrorKind, Mount, NetworkSupport,
     RootKind, SnapshotSupport,
@@ -17,6 +18,10 @@ use crate::travel::forks;
 
 /// More than a backend starts at once.
 const MANY: usize = 80;
+/// The threads that one of two backends may hold.
+const THREADS_OF_ONE: usize = 128;
+/// More than that.
+const FEW: usize = 200;
 /// More than there are threads that may wait.
 const FLOOD: usize = 700;
 
@@ -40,7 +45,7 @@ fn start(engine: &Engine, backend: &str) -> JoinHandle<Result<Acquired, EngineEr
 
 fn reasons(error: EngineError) -> Vec<(String, String)> {
     match error {
-        EngineError::NothingFits(reasons) => reasons,
+        EngineError::NothingFits { reasons, .. } => reasons,
         other => panic!("{other:?}"),
     }
 }
@@ -59,6 +64,16 @@ async fn live_through_everything(engine: &Engine) {
 
 #[tokio::test]
 async fn a_backend_whose_starts_hang_keeps_nobody_from_another() {
+    starts_hang().await;
+}
+
+/// Work is done where tasks are served, as in the server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_whose_starts_hang_keeps_nobody_from_another_on_several_threads() {
+    starts_hang().await;
+}
+
+async fn starts_hang() {
     let (world, slow) = (World::new(), FakeIsolation::named("slow"));
     let engine = open(&world, &[&slow]).await;
     let hold = slow.hold(Call::Create);
@@ -73,8 +88,43 @@ async fn a_backend_whose_starts_hang_keeps_nobody_from_another() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_does_not_answer_is_not_waited_for() {
+    let (mut world, slow) = (World::new(), FakeIsolation::named("slow"));
+    world.settings.health_ms = 0;
+    let engine = open(&world, &[&slow]).await;
+    engine.of(&owner()).sessions().acquire(on("slow")).await.unwrap();
+    let holds = [Call::Probe, Call::Usage].map(|call| slow.hold(call));
+    let asking: Vec<_> = (0..FEW)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.health().await })
+        })
+        .collect();
+    let sweeping = engine.clone();
+    let swept = tokio::spawn(async move { sweeping.sweep().await });
+    for asked in asking {
+        let health = timeout(PATIENCE, asked).await.expect("an answer").unwrap();
+        assert_eq!((health.backends["fake"], health.backends["slow"]), (true, false), "{health:?}");
+        assert!(health.problems.iter().any(|problem| problem.contains("slow (it does not answer)")));
+    }
+    timeout(PATIENCE, swept).await.expect("the sweep ends").unwrap();
+    assert!(slow.held(Call::Probe) <= THREADS_OF_ONE, "those that hang keep their threads");
+    drop(holds);
+    assert_eq!(engine.health().await.problems, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn a_backend_that_answers_nothing_keeps_nobody_from_another() {
+    answers_nothing().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backend_that_answers_nothing_keeps_nobody_from_another_on_several_threads() {
+    answers_nothing().await;
+}
+
+async fn answers_nothing() {
     let (mut world, slow) = (World::new(), FakeIsolation::named("slow"));
     (world.settings.calls_per_sandbox, world.settings.calls_per_owner) = (2 * FLOOD, 2 * FLOOD);
     let engine = open(&world, &[&slow]).await;

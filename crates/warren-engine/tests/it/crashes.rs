@@ -3,6 +3,7 @@
 
 mod images;
 mod links;
+mod moves;
 mod travel;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -59,6 +60,7 @@ enum Tour {
     Network,
     Images,
     Pool,
+    Move,
 }
 
 impl Tour {
@@ -70,8 +72,8 @@ impl Tour {
 }
 
 /// Nothing happens but what the tour asks for, so that it passes the same steps each time.
-fn world() -> World {
-    let mut world = World::new();
+fn world(tour: Tour) -> World {
+    let mut world = if tour == Tour::Move { World::walled() } else { World::new() };
     world.settings.automatic_snapshots = Automatic::Off;
     world
 }
@@ -155,6 +157,7 @@ fn run_until(tour: Tour, world: &World, promises: &Arc<Promises>, name: &str, en
                     Tour::Images => images::through_builds(&world, &engine, &promises).await.unwrap(),
                     Tour::Network => links::through_policies(&world, &engine, &promises).await.unwrap(),
                     Tour::Pool => claims(&engine, &promises).await.unwrap(),
+                    Tour::Move => moves::through_walls(&engine, &promises).await.unwrap(),
                 }
             };
             tokio::select! {
@@ -211,7 +214,7 @@ fn recover(world: &World, promises: &Promises, end: End) {
         for record in all_sandboxes(&engine, &owner()).await {
             engine.of(&owner()).sandbox(&record.id).stop(StoppedFiles::Delete).await.unwrap();
         }
-        world.isolation.assert_only(&[]);
+        world.isolations().for_each(|backend| backend.assert_only(&[]));
         travel::delete_all(&engine).await;
         engine.sweep().await;
         assert_eq!(layers(world), 0, "{end:?} left layers");
@@ -222,7 +225,7 @@ fn recover(world: &World, promises: &Promises, end: End) {
 
 /// The steps that were passed, if the process came to its end.
 fn check(tour: Tour, end: End) -> Result<(), Vec<EngineStep>> {
-    let (world, promises) = (world(), Arc::default());
+    let (world, promises) = (world(tour), Arc::default());
     let (doom, died) = run_until(tour, &world, &promises, &format!("{tour:?} {end:?}"), end);
     recover(&world, &promises, end);
     if died { Ok(()) } else { Err(doom.steps()) }
@@ -230,7 +233,7 @@ fn check(tour: Tour, end: End) -> Result<(), Vec<EngineStep>> {
 
 /// How many steps and calls there are before the end.
 fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
-    let (world, promises) = (world(), Arc::default());
+    let (world, promises) = (world(tour), Arc::default());
     let (doom, died) = run_until(tour, &world, &promises, "measured", End::Never);
     assert!(!died);
     recover(&world, &promises, End::Never);
@@ -239,10 +242,11 @@ fn measure(tour: Tour) -> (Vec<EngineStep>, usize) {
 
 #[test]
 fn every_step_is_passed_by_one_of_the_tours() {
-    let passed: Vec<EngineStep> = [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network, Tour::Images]
-        .into_iter()
-        .flat_map(|tour| measure(tour).0)
-        .collect();
+    let passed: Vec<EngineStep> =
+        [Tour::Life, Tour::Travel, Tour::Squash, Tour::Network, Tour::Images, Tour::Move]
+            .into_iter()
+            .flat_map(|tour| measure(tour).0)
+            .collect();
     for step in EngineStep::ALL {
         assert!(passed.contains(&step), "no test passes {}", step.name());
     }
@@ -250,7 +254,7 @@ fn every_step_is_passed_by_one_of_the_tours() {
 
 #[test]
 fn an_end_at_any_step_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images, Tour::Pool] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Images, Tour::Pool, Tour::Move] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
             if let Err(passed) = check(tour, End::AtStep(number)) {
@@ -271,7 +275,7 @@ fn an_end_while_layers_are_joined_is_mended_by_the_next_start() {
 
 #[test]
 fn an_end_before_any_call_is_mended_by_the_next_start() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Move] {
         let (_, calls) = measure(tour);
         assert!(calls > 50, "{calls}");
         for number in 0..calls {
@@ -290,10 +294,10 @@ fn an_end_before_any_call_about_a_pool_is_mended_by_the_next_start() {
 
 #[test]
 fn an_end_while_mending_is_mended_by_the_start_after_it() {
-    for tour in [Tour::Life, Tour::Travel, Tour::Network] {
+    for tour in [Tour::Life, Tour::Travel, Tour::Network, Tour::Move] {
         let (steps, _) = measure(tour);
         for number in 0..steps.len() {
-            let (world, promises) = (world(), Arc::default());
+            let (world, promises) = (world(tour), Arc::default());
             run_until(tour, &world, &promises, &format!("first {tour:?} {number}"), End::AtStep(number));
             world.inherit();
             // The second process mends first, and ends at the first step of that, or of the tour

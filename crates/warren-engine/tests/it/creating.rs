@@ -273,7 +273,7 @@ async fn a_backend_that_is_not_there_is_refused() {
     let engine = world.open().await;
     let request = Acquire { backend: Some("firecracker".to_owned()), ..acquire() };
     let error = engine.of(&owner()).sessions().acquire(request).await.unwrap_err();
-    assert!(matches!(&error, EngineError::NothingFits(_) | EngineError::Invalid { .. }), "{error:?}");
+    assert!(matches!(&error, EngineError::NothingFits { .. } | EngineError::Invalid { .. }), "{error:?}");
     assert!(all_sandboxes(&engine, &owner()).await.is_empty());
     world.isolation.assert_only(&[]);
     let named = Acquire { backend: Some("fake".to_owned()), ..acquire() };

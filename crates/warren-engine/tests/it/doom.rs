@@ -42,6 +42,11 @@ impl Doom {
         let (one, two) = (Arc::clone(&doom), Arc::clone(&doom));
         world.catalog.before_each(move |_| one.call());
         world.isolation.before_each(move |_| two.call());
+        if let Some(wall) = &world.wall {
+            let (called, barred) = (Arc::clone(&doom), Arc::clone(&doom));
+            wall.before_each(move |_| called.call());
+            wall.bar(move || barred.is_mine() && barred.is_dead());
+        }
         let three = Arc::clone(&doom);
         world.isolation.layers().before_each(move |_| three.call());
         let four = Arc::clone(&doom);

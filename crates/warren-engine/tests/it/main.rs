@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
 
 mod actors;
+mod away;
 mod backends;
 mod chaos;
 mod crashes;
@@ -17,11 +18,13 @@ mod forks;
 mod going_back;
 mod heavy_work;
 mod idleness;
+mod image_roots;
 mod images;
 mod in_flight;
 mod keeping;
 mod lifecycle;
 mod model;
+mod moving;
 mod names;
 mod networks;
 mod nodes;
@@ -38,3 +41,4 @@ mod snapshots;
 mod support;
 mod transfer;
 mod travel;
+mod walls;

@@ -284,7 +284,7 @@ async fn what_cannot_be_had_is_refused_before_anything_is_made() {
     );
     world.networks.break_down("there is no nftables");
     let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
-    assert!(matches!(&error, EngineError::NothingFits(_)), "{error:?}");
+    assert!(matches!(&error, EngineError::NothingFits { .. }), "{error:?}");
     assert!(error.to_string().contains("there is no nftables"), "{error}");
     assert!(engine.of(&owner()).sessions().acquire(with(NetworkPolicy::none())).await.is_ok());
 }
@@ -295,11 +295,11 @@ async fn a_backend_without_networks_serves_those_that_need_none() {
     let world = World { isolation: FakeIsolation::able("fake", can), ..World::new() };
     let engine = world.open().await;
     let error = engine.of(&owner()).sessions().acquire(acquire()).await.unwrap_err();
-    assert!(matches!(error, EngineError::NothingFits(_)), "{error:?}");
+    assert!(matches!(error, EngineError::NothingFits { .. }), "{error:?}");
     let id = make_with(&engine, NetworkPolicy::none()).await;
     engine.of(&owner()).sandbox(&id).stop(StoppedFiles::Keep).await.unwrap();
     let error = engine.of(&owner()).sandbox(&id).network().set(NetworkPolicy::public()).await.unwrap_err();
-    assert!(matches!(error, EngineError::NothingFits(_)), "{error:?}");
+    assert!(matches!(error, EngineError::NothingFits { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! A small world with an engine in it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use warren_core::catalog::{EventFilter, SandboxFilter, SessionFilter};
 use warren_core::{
-    Caller, EventRecord, Limits, NetworkPolicy, NewRun, Owner, PageRequest, SandboxId, SandboxRecord,
-    SandboxSpec, SessionId, SessionRecord, SessionState, Status, TemplateName, Timeouts,
+    Caller, Capabilities, EventRecord, Isolation as _, IsolationKind, Limits, NetworkPolicy, NewRun, Owner,
+    PageRequest, SandboxId, SandboxRecord, SandboxSpec, SessionId, SessionRecord, SessionState, Status,
+    TemplateName, Timeouts,
 };
 use warren_engine::{
     Access, Acquire, Acquired, Attach, Engine, EngineError, EngineStep, ExecResult, NewSandbox, OutputCaps,
@@ -31,6 +33,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) isolation: Arc<FakeIsolation>,
+    /// A second backend on the same layers, with a stronger wall.
+    pub(crate) wall: Option<Arc<FakeIsolation>>,
     pub(crate) catalog: Arc<MemoryCatalog>,
     pub(crate) templates: Arc<FakeTemplates>,
     pub(crate) build_files: Arc<FakeBuildFiles>,
@@ -49,6 +53,7 @@ impl World {
         let timeouts = Timeouts { active_s: ACTIVE_S, detached_s: DETACHED_S, suspended_s: SUSPENDED_S };
         Self {
             isolation: FakeIsolation::new(),
+            wall: None,
             catalog: Arc::new(MemoryCatalog::new()),
             templates: Arc::new(FakeTemplates::new()),
             build_files: Arc::default(),
@@ -64,9 +69,28 @@ impl World {
         }
     }
 
+    /// One with two backends: `fake`, and `wall` with a kernel of its own.
+    pub(crate) fn walled() -> Self {
+        let mut world = Self::new();
+        let able = Capabilities { isolation: IsolationKind::UserKernel, ..FakeIsolation::everything() };
+        world.wall = Some(world.isolation.beside("wall", able));
+        world.settings.away_retry = Duration::from_millis(5);
+        world
+    }
+
+    /// The second backend.
+    pub(crate) fn wall(&self) -> &Arc<FakeIsolation> {
+        self.wall.as_ref().expect("a world with two backends")
+    }
+
+    pub(crate) fn isolations(&self) -> impl Iterator<Item = &Arc<FakeIsolation>> {
+        std::iter::once(&self.isolation).chain(&self.wall)
+    }
+
     pub(crate) fn parts(&self, passed: impl Fn(EngineStep) + Send + Sync + 'static) -> Parts {
         Parts {
-            backends: vec![self.isolation.clone()],
+            backends: self.isolations().map(|backend| Arc::clone(backend) as _).collect(),
+            absent: Vec::new(),
             catalog: self.catalog.clone(),
             templates: self.templates.clone(),
             layers: self.isolation.layers(),
@@ -113,10 +137,10 @@ impl World {
     /// Takes over after a process that has ended. A call of it that was under way still takes
     /// effect, as on a real machine.
     pub(crate) fn inherit(&self) {
-        while self.isolation.is_busy() || self.networks.is_busy() {
+        while self.isolations().any(|backend| backend.is_busy()) || self.networks.is_busy() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        self.isolation.owner_ended();
+        self.isolations().for_each(|backend| backend.owner_ended());
     }
 
     pub(crate) fn standing(&self, record: &SandboxRecord) -> Option<Standing> {
@@ -139,7 +163,7 @@ impl AsOwner for Engine {
 pub(crate) async fn crash(world: &World, engine: Engine) {
     drop(engine);
     tokio::task::yield_now().await;
-    world.isolation.owner_ended();
+    world.isolations().for_each(|backend| backend.owner_ended());
 }
 
 /// An owner's events, the oldest first.
@@ -251,8 +275,10 @@ pub(crate) async fn all_sessions(engine: &Engine, owner: &Owner) -> Vec<SessionR
 /// Checks that the machine has exactly what the records say, and that nothing is half done.
 pub(crate) async fn assert_consistent(world: &World, engine: &Engine) {
     // What commands left is captured in the background.
-    eventually("calls return", async || !world.isolation.is_busy()).await;
-    assert_eq!(world.isolation.violations(), Vec::<String>::new());
+    eventually("calls return", async || !world.isolations().any(|backend| backend.is_busy())).await;
+    for backend in world.isolations() {
+        assert_eq!(backend.violations(), Vec::<String>::new());
+    }
     world.networks.assert_clean();
     world.isolation.layers().assert_clean();
     if let Err(disagreement) = compare(world, engine).await {
@@ -289,10 +315,15 @@ pub(crate) async fn assert_comes_to_rest(world: &World, engine: &Engine, idle: u
 
 async fn compare(world: &World, engine: &Engine) -> Result<(), String> {
     let records = all_sandboxes(engine, &owner()).await;
-    let mut standings = world.isolation.standings();
+    let named = |backend: &Arc<FakeIsolation>| {
+        let name = backend.name();
+        backend.standings().into_iter().map(move |(id, standing)| ((name, id), standing))
+    };
+    let mut standings: BTreeMap<(&str, SandboxId), Standing> = world.isolations().flat_map(named).collect();
     for record in &records {
-        let standing = standings.remove(&record.id);
+        let standing = standings.remove(&(record.backend.as_str(), record.id.clone()));
         let expected = match record.status {
+            Status::Stopped | Status::Failed if record.unplaced => None,
             Status::Ready => Some(Standing::Running),
             Status::Paused => Some(Standing::Frozen),
             Status::Stopped | Status::Failed if record.files_kept() => Some(Standing::Halted),

@@ -60,7 +60,11 @@ enum CapturedFiles {
 pub(super) enum Outcome {
     /// The next record of the sandbox, the snapshot, and how long the sandbox stood still.
     Taken(Box<(SandboxRecord, SnapshotRecord)>, Duration),
-    Same(SnapshotId),
+    /// `plain`: the head has just the layers that the sandbox stands on.
+    Same {
+        head: SnapshotId,
+        plain: bool,
+    },
     NotKept(String),
 }
 
@@ -335,9 +339,10 @@ impl Work {
             _ => operations,
         };
         if self.order.need != Need::Always && is_same && operations.is_empty() {
-            let id = head_or_start(&self.record);
-            self.close_entries(&id);
-            return Ok(Outcome::Same(id));
+            let head = head_or_start(&self.record);
+            self.close_entries(&head);
+            let plain = known.is_some() && *stack == history.stack;
+            return Ok(Outcome::Same { head, plain });
         }
         let written = self.write(SnapshotMethod::Unchanged, stack, &operations, !ended.is_empty())?;
         Ok(Outcome::Taken(Box::new(written), Duration::ZERO))

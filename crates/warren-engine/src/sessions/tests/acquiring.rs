@@ -92,7 +92,7 @@ async fn a_search_that_finds_nothing_says_why_for_each_candidate() {
         ..request()
     };
     let error = bench.engine.of(&owner()).sessions().acquire(wish).await.unwrap_err();
-    let EngineError::NothingFits(reasons) = &error else { panic!("{error:?}") };
+    let EngineError::NothingFits { reasons, .. } = &error else { panic!("{error:?}") };
     assert_eq!(reasons[0].0, first.sandbox.id.to_string());
     assert!(error.to_string().contains("elsewhere"), "{error}");
 }
