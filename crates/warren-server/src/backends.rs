@@ -6,18 +6,59 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_core::{Check, Isolation};
-use warren_isolate::{CrashPoint, Native, NativeOptions};
+use warren_isolate::{
+    CrashPoint, Docker, DockerOptions, Lxd, LxdOptions, Native, NativeOptions, Oci, OciOptions, Runtime,
+};
 
 /// A backend that can be switched on.
 pub struct Backend {
     /// Its name in the settings and in the records of its sandboxes.
     pub name: &'static str,
     open: fn(BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure>,
-    examine: fn(&Path) -> Vec<Check>,
+    examine: fn(&ExaminedMachine<'_>) -> Vec<Check>,
+}
+
+/// The daemon of LXD or Incus, and the pool in it. What is absent is looked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LxdPlace {
+    pub socket: Option<PathBuf>,
+    pub pool: Option<String>,
 }
 
 /// Every backend that this program has.
-pub const BACKENDS: &[Backend] = &[Backend { name: "native", open: native, examine: Native::examine }];
+pub const BACKENDS: &[Backend] = &[
+    Backend { name: "native", open: native, examine: |machine| Native::examine(machine.data_dir) },
+    Backend {
+        name: "crun",
+        open: |options| oci(Runtime::Crun, options),
+        examine: |machine| Oci::examine(Runtime::Crun, machine.data_dir),
+    },
+    Backend {
+        name: "runc",
+        open: |options| oci(Runtime::Runc, options),
+        examine: |machine| Oci::examine(Runtime::Runc, machine.data_dir),
+    },
+    Backend {
+        name: "runsc",
+        open: |options| oci(Runtime::Runsc, options),
+        examine: |machine| Oci::examine(Runtime::Runsc, machine.data_dir),
+    },
+    Backend {
+        name: "lxd",
+        open: lxd,
+        examine: |machine| Lxd::examine(machine.lxd.socket.as_deref(), machine.lxd.pool.as_deref()),
+    },
+    Backend { name: "docker", open: docker, examine: |machine| Docker::examine(machine.docker_socket) },
+];
+
+/// The places on a machine that backends are examined with.
+#[derive(Debug, Clone, Copy)]
+pub struct ExaminedMachine<'a> {
+    /// It may not exist yet.
+    pub data_dir: &'a Path,
+    pub docker_socket: &'a Path,
+    pub lxd: &'a LxdPlace,
+}
 
 /// Why a backend could not be opened.
 pub(crate) type BackendFailure = Box<dyn Error + Send + Sync>;
@@ -32,14 +73,34 @@ pub(crate) struct BackendOptions {
     pub(crate) subvolumes: bool,
     /// Directories of the machine below which mounts may be.
     pub(crate) allowed_mounts: Vec<PathBuf>,
+    pub(crate) lxd: LxdPlace,
     /// The step after which the process kills itself, in tests of crashes.
     pub(crate) crash_at: Option<CrashPoint>,
+    /// Where a Docker engine is asked.
+    pub(crate) docker_socket: PathBuf,
 }
 
 fn native(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
-    let BackendOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at } = options;
+    let BackendOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at, .. } = options;
     let options = NativeOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at };
     Ok(Arc::new(Native::open(options)?))
+}
+
+fn oci(runtime: Runtime, options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
+    let BackendOptions { data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at, .. } = options;
+    let options = OciOptions { runtime, data_dir, prepared_networks, subvolumes, allowed_mounts, crash_at };
+    Ok(Arc::new(Oci::open(options)?))
+}
+
+fn docker(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
+    let BackendOptions { data_dir, docker_socket: socket, crash_at, .. } = options;
+    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, crash_at })?))
+}
+
+fn lxd(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
+    let BackendOptions { data_dir, prepared_networks, crash_at, lxd, .. } = options;
+    let LxdPlace { socket, pool } = lxd;
+    Ok(Arc::new(Lxd::open(LxdOptions { data_dir, socket, pool, prepared_networks, crash_at })?))
 }
 
 impl Backend {
@@ -55,10 +116,9 @@ impl Backend {
         (self.open)(options)
     }
 
-    /// Says what the backend needs of the machine, each with what was found, for a data directory
-    /// that may not exist yet.
-    pub fn examine(&self, data_dir: &Path) -> Vec<Check> {
-        (self.examine)(data_dir)
+    /// Says what the backend needs of the machine, each with what was found.
+    pub fn examine(&self, machine: &ExaminedMachine<'_>) -> Vec<Check> {
+        (self.examine)(machine)
     }
 }
 
@@ -100,6 +160,9 @@ mod tests {
     #[test]
     fn a_backend_that_does_not_exist_is_refused_with_those_that_do() {
         let error = Backend::named("nativ").unwrap_err();
-        assert_eq!(error.to_string(), "there is no backend `nativ`: this program has `native`");
+        assert_eq!(
+            error.to_string(),
+            "there is no backend `nativ`: this program has `native`, `crun`, `runc`, `runsc`, `lxd`, `docker`"
+        );
     }
 }

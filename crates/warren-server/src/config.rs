@@ -11,6 +11,7 @@ mod error;
 mod file;
 mod load;
 mod network;
+mod policy;
 mod sections;
 mod validate;
 mod value;
@@ -19,6 +20,7 @@ pub use backends::EnabledBackends;
 pub use error::{ConfigError, Origin};
 pub use load::{Loaded, Row, Sources};
 pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
+pub use policy::MinimumTier;
 pub use sections::{
     Auth, Backends, Chats, Config, Disk, Http, LimitSettings, Log, Mounts, NetworkSection, Ports,
     RunSettings, Server, TemplateSettings, TimeoutSettings,

@@ -2,6 +2,7 @@
 //! is checked here as far as it can be without the engine, so that a refusal names the field as the
 //! caller wrote it.
 
+mod backend;
 mod code;
 mod diff;
 mod event;
@@ -20,6 +21,7 @@ mod snapshot;
 mod tool;
 mod words;
 
+pub(crate) use backend::{backends, move_choice, moved};
 pub(crate) use code::{CODE_END, Collected, code_message, code_order, new_code_context};
 pub(crate) use diff::{MOST_CHANGES, change, diff_options, inside, inside_or_root};
 pub(crate) use event::event;

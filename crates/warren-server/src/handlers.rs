@@ -1,6 +1,7 @@
 //! One function per route: parse, ask the engine, convert. They are named in `routes`.
 
 pub(crate) mod archives;
+pub(crate) mod backends;
 pub(crate) mod code;
 pub(crate) mod default_sandbox;
 pub(crate) mod diff;

@@ -31,7 +31,7 @@ mod stream;
 mod tls;
 mod world;
 
-pub use backends::{BACKENDS, Backend, UnknownBackend};
+pub use backends::{BACKENDS, Backend, ExaminedMachine, LxdPlace, UnknownBackend};
 pub use faces::{Face, faces};
 pub use listener::Sockets;
 pub use logging::subscriber as log_subscriber;

@@ -22,6 +22,7 @@ impl From<EngineError> for ApiError {
             EngineError::Network { source, .. } if source.kind == NetworkErrorKind::NoSecret => {
                 told.field(&name_of(&Field::Network(PolicyField::Secrets)))
             }
+            EngineError::NothingFits { asked: Some(field), .. } => told.field(&name_of(field)),
             EngineError::MergeConflict { into, conflicts } => with_conflicts(told, into, conflicts),
             _ => told,
         };

@@ -65,7 +65,10 @@ mod tests {
             ("", "at least one backend has to be on"),
             ("[]", "at least one backend has to be on"),
             ("native,native", "`native` is named twice"),
-            ("native,vm", "there is no backend `vm`: this program has `native`"),
+            (
+                "native,vm",
+                "there is no backend `vm`: this program has `native`, `crun`, `runc`, `runsc`, `lxd`, `docker`",
+            ),
             ("[[native]]", "expected one value, not a list or a table"),
         ] {
             assert_eq!(EnabledBackends::read(&text.into()).unwrap_err(), expected, "{text}");

@@ -58,6 +58,8 @@ impl Config {
             network: self.network.settings(network),
             pools: self.pools.settings(),
             heavy_work: self.limits.heavy_work_limits(),
+            walls: self.policy.settings(&self.tiers),
+            ..Settings::default()
         }
     }
 }

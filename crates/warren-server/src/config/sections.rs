@@ -8,13 +8,16 @@ use std::time::Duration;
 
 use serde_norway::Value;
 use warren_core::{
-    Automatic, ByteSize, Cpus, Flush, HostName, LayerDriver, NetworkRule, RunLimits, TemplateName,
+    Automatic, ByteSize, Cpus, Flush, HostName, IsolationKind, LayerDriver, NetworkRule, RunLimits,
+    TemplateName,
 };
+use warren_engine::RaiseWhen;
 
 use super::assigned::Assigned;
 use super::backends::EnabledBackends;
 use super::error::ConfigError;
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
+use super::policy::MinimumTier;
 use super::value::{LogFormat, LogLevel, Setting};
 
 /// A setting without its value.
@@ -106,6 +109,38 @@ sections! {
         /// Which backends are on, in the order in which they are tried for a sandbox that names
         /// none. `native` is the kernel's own namespaces, and needs no other program.
         enabled: EnabledBackends = "[native]";
+        /// The socket of the Docker engine, for the backend `docker`. Who may write to it is root
+        /// of the machine.
+        docker_socket: PathBuf = "/var/run/docker.sock";
+    }
+    /// LXD or Incus, whose system containers the backend `lxd` starts.
+    lxd: LxdSection {
+        /// The daemon's unix socket. Empty: the first of the usual ones that is there, of LXD as a
+        /// snap, of LXD as a package, of Incus.
+        socket: OptionalFile = "";
+        /// The storage pool that the roots of sandboxes are in. Empty: `default`, or the only one.
+        pool: String = "";
+    }
+    /// The walls that sandboxes must have. A tier is the kind of a backend's wall: `namespaces`,
+    /// `user_kernel`, `vm` or `remote`, in order of strength ([guide](guide/walls.md)).
+    policy: Policy {
+        /// The least tier of sandboxes: `none`, a tier for every owner, or a table such as `{ada:
+        /// namespaces, '*': user_kernel}`. Nothing of an owner ever runs behind a weaker wall, and
+        /// what does when the server starts is stopped with its files kept.
+        minimum_tier: MinimumTier = "none";
+        /// The tiers of sandboxes of these templates that ask for neither a tier nor a backend:
+        /// `{untrusted: user_kernel}`.
+        template_tiers: BTreeMap<TemplateName, IsolationKind> = "{}";
+    }
+    /// Rules that give sandboxes a stronger wall by themselves.
+    tiers: Tiers {
+        /// When: `network_opened` (it may reach something beyond itself), `secret_attached`
+        /// (secrets are put into what it sends), `import` (its files came from an archive). A
+        /// create, a fork and a change of the network policy are looked at; a sandbox that exists
+        /// is moved first, which ends its processes.
+        raise_when: Vec<RaiseWhen> = "[]";
+        /// The least tier of such sandboxes.
+        raise_to: IsolationKind = "user_kernel";
     }
     /// API keys.
     auth: Auth {

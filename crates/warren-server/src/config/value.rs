@@ -132,6 +132,18 @@ by_word!(
     |path| path.display().to_string()
 );
 
+impl Setting for String {
+    const TYPE: &'static str = "text";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        if value.is_null() { Ok(Self::new()) } else { word(value) }
+    }
+
+    fn show(&self) -> Value {
+        self.as_str().into()
+    }
+}
+
 impl Setting for Vec<PathBuf> {
     const TYPE: &'static str = "list of directories";
 

@@ -22,6 +22,7 @@ pub(crate) fn journal_entry(entry: &JournalEntry) -> api::JournalEntry {
         params: None,
         operation: None,
         path: None,
+        from: None,
         to: None,
         bytes: None,
         files: None,
@@ -75,6 +76,12 @@ fn with_action(plain: api::JournalEntry, action: &Action) -> api::JournalEntry {
         Action::Rollback { to } => api::JournalEntry {
             action: api::JournalAction::Rollback,
             snapshot_id: Some(to.to_string()),
+            ..plain
+        },
+        Action::Move { from, to } => api::JournalEntry {
+            action: api::JournalAction::Move,
+            from: Some(from.clone()),
+            to: Some(to.clone()),
             ..plain
         },
         Action::Promote { from, path, command } => api::JournalEntry {

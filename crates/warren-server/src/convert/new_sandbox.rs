@@ -1,15 +1,15 @@
 use std::path::PathBuf;
 
 use warren_core::{
-    ByteSize, Cpus, Limits, Mount, MountAccess, NetworkPolicy, SandboxKind, SandboxSpec, SpecError,
-    TemplateName, Timeouts, check_labels,
+    ByteSize, Cpus, Field, Limits, Mount, MountAccess, NetworkPolicy, RootImage, RootImageName, SandboxKind,
+    SandboxSpec, SpecError, TemplateName, Timeouts, check_labels,
 };
 use warren_engine::{EngineError, NewSandbox, Settings};
 use warren_face::error::{ApiError, name_of, parsed};
 use warren_wire::api;
 
 use super::network::network_policy;
-use super::words::{automatic, on_expiry, profile, sandbox_kind};
+use super::words::{automatic, on_expiry, profile, sandbox_kind, tier};
 
 const LONGEST_BACKEND: usize = 63;
 
@@ -32,6 +32,7 @@ pub(crate) fn new_sandbox(
     check_labels(&body.metadata).map_err(|reason| ApiError::invalid(format!("{at}metadata"), reason))?;
     let spec = SandboxSpec {
         template: template(body.template.as_deref(), at, settings, kind)?,
+        image: image(&body, at)?,
         limits: limits(&body, at, settings)?,
         env: body.env,
         labels: body.labels,
@@ -53,6 +54,7 @@ pub(crate) fn new_sandbox(
             on_expiry: on_expiry(body.on_expiry.unwrap_or_default()),
             from: body.snapshot_id.map(|id| parsed(format!("{at}snapshot_id"), &id)).transpose()?,
             automatic: body.history.map(automatic),
+            tier: body.tier.map(tier),
             ..NewSandbox::new(spec)
         },
         backend: body.backend.map(|name| checked_backend(name, at)).transpose()?,
@@ -69,6 +71,16 @@ fn template(
 ) -> Result<TemplateName, ApiError> {
     let Some(name) = name else { return Ok(settings.template_of(kind)) };
     parsed(format!("{at}template"), name)
+}
+
+/// The files of a sandbox start from one thing.
+fn image(body: &api::CreateSandbox, at: &str) -> Result<Option<RootImage>, ApiError> {
+    let Some(text) = &body.image else { return Ok(None) };
+    if body.template.is_some() {
+        let detail = "a sandbox starts from a template or from an image, not from both";
+        return Err(ApiError::invalid(format!("{at}image"), detail));
+    }
+    parsed(format!("{at}image"), text).map(|name: RootImageName| Some(name.into()))
 }
 
 fn limits(body: &api::CreateSandbox, at: &str, settings: &Settings) -> Result<Limits, ApiError> {
@@ -130,6 +142,10 @@ pub(crate) fn nested(error: EngineError, at: &str) -> ApiError {
         EngineError::Invalid { field, wording } if field.is_of_new_sandbox() => {
             ApiError::of_field(&field, &wording, at)
         }
+        EngineError::NothingFits { asked: Some(ref field @ (Field::WallTier | Field::Backend)), .. } => {
+            let field = format!("{at}{}", name_of(field));
+            ApiError::from(error).field(&field)
+        }
         error => error.into(),
     }
 }
@@ -170,8 +186,10 @@ mod tests {
     #[test]
     fn each_wrong_value_is_named_as_the_caller_wrote_it() {
         type Spoil = fn(&mut api::CreateSandbox);
-        let cases: [(&str, Spoil); 13] = [
+        let cases: [(&str, Spoil); 15] = [
             ("template", |b| b.template = Some("../etc".into())),
+            ("image", |b| b.image = Some("../etc".into())),
+            ("image", |b| (b.template, b.image) = (Some("host".into()), Some("busybox".into()))),
             ("name", |b| b.name = Some("sbxmine".into())),
             ("memory_mib", |b| b.memory_mib = Some(1)),
             ("memory_mib", |b| b.memory_mib = Some(u64::MAX)),

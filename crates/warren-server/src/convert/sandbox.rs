@@ -8,6 +8,7 @@ use warren_engine::{Acquired, Patch};
 use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
+use super::backend::wall_choice;
 use super::network::{network, network_usage};
 use super::rfc3339;
 use super::words::{history_mode, on_expiry, on_expiry_told, paused_by, profile_told, sandbox_type, status};
@@ -23,8 +24,11 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         status: status(record.status),
         paused_by: record.paused.as_ref().map(|paused| paused_by(paused.by)),
         template: spec.template.to_string(),
+        image: spec.image.as_ref().map(ToString::to_string),
         kind: sandbox_type(record.kind),
         backend: record.backend.clone(),
+        wall: wall_choice(&record.wall),
+        unreachable: record.unreachable.clone(),
         labels: spec.labels.clone(),
         metadata: record.metadata.clone(),
         user: spec.user.clone(),

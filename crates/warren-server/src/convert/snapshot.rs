@@ -40,6 +40,7 @@ pub(crate) fn snapshot(record: &SnapshotRecord) -> api::Snapshot {
         bytes: record.space.map(|space| space.bytes),
         inodes: record.space.map(|space| space.inodes),
         template: record.spec.template.to_string(),
+        image: record.spec.image.as_ref().map(ToString::to_string),
         frozen_ms: None,
         took_ms: None,
     }
@@ -78,7 +79,7 @@ pub(crate) fn rolled_back(done: &RolledBack) -> api::RolledBack {
     }
 }
 
-fn ended_process(process: &EndedProcess) -> api::EndedProcess {
+pub(super) fn ended_process(process: &EndedProcess) -> api::EndedProcess {
     api::EndedProcess { process_id: process.id, command: process.command.clone() }
 }
 

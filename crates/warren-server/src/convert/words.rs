@@ -4,8 +4,8 @@
 
 use warren_core::network::{GrantEffect, Protocol};
 use warren_core::{
-    Automatic, EntryKind, FileDeed, NetworkMode, NetworkVerdict, OnExpiry, PausedBy, Profile, RunDenied,
-    RunStatus, SandboxKind, Scope, SessionState, SnapshotMethod, Status,
+    Automatic, EntryKind, FileDeed, IsolationKind, NetworkMode, NetworkVerdict, OnExpiry, PausedBy, Profile,
+    RunDenied, RunStatus, SandboxKind, Scope, SessionState, SnapshotMethod, Status,
 };
 use warren_engine::{HealthStatus, LaunchStatus, PathState};
 use warren_wire::api;
@@ -61,4 +61,5 @@ told_and_read! {
     network_mode_told, network_mode: NetworkMode => NetworkMode { None Public Allow Ask Learn }
     effect_told, effect: GrantEffect => NetworkEffect { Allow Deny }
     scope_told, scope: Scope => Scope { Read Use Admin }
+    tier_told, tier: IsolationKind => Tier { Namespaces UserKernel Vm Remote }
 }

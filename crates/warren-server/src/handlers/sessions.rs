@@ -1,9 +1,9 @@
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
-use warren_core::SessionRecord;
 use warren_core::catalog::SessionFilter;
-use warren_engine::{Acquired, Release};
+use warren_core::{Field, SessionRecord};
+use warren_engine::{Acquired, EngineError, Release};
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_wire::api;
@@ -24,9 +24,14 @@ pub(crate) async fn acquire(
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body.sandbox, "sandbox.").await?;
+    // A backend may be named beside `sandbox`, too.
+    let outer = body.backend.is_some();
     let request = convert::acquire(body, idempotency, &state.settings)?;
     let acquired = state.engine.as_(&caller).sessions().acquire(request).await;
-    let acquired = acquired.map_err(|error| convert::nested(error, "sandbox."))?;
+    let acquired = acquired.map_err(|error| match error {
+        EngineError::NothingFits { asked: Some(Field::Backend), .. } if outer => error.into(),
+        error => convert::nested(error, "sandbox."),
+    })?;
     let answer = with_capabilities(&state, &caller, &acquired).await;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(answer).into_response()))
 }

@@ -119,9 +119,9 @@ pub(crate) async fn make_template(
     Ok((StatusCode::CREATED, Json(convert::template(&made))))
 }
 
-/// Fills in the template below the snapshot that a new sandbox is to start from. If there is no
-/// such snapshot the engine says so, unless the request is a repeated one that it has answered
-/// before.
+/// Fills in the template or image below the snapshot that a new sandbox is to start from. If there
+/// is no such snapshot the engine says so, unless the request is a repeated one that it has
+/// answered before.
 pub(super) async fn settle_template(
     state: &AppState,
     caller: &Caller,
@@ -131,6 +131,14 @@ pub(super) async fn settle_template(
     let Some(text) = &body.snapshot_id else { return Ok(()) };
     let id: SnapshotId = parsed(format!("{at}snapshot_id"), text)?;
     let Ok(snapshot) = state.engine.as_(caller).snapshots().get(&id).await else { return Ok(()) };
+    if let Some(image) = &snapshot.spec.image {
+        if body.image.as_ref().is_some_and(|given| *given != image.name.as_str()) {
+            let detail = format!("the snapshot stands on the image `{image}`: leave this out");
+            return Err(ApiError::invalid(format!("{at}image"), detail));
+        }
+        body.image = Some(image.to_string());
+        return Ok(());
+    }
     let below = snapshot.spec.template.to_string();
     if body.template.as_ref().is_some_and(|given| *given != below) {
         let detail = format!("the snapshot stands on the template `{below}`: leave this out");

@@ -1,9 +1,12 @@
 use warren_face::route::Parameter;
 use warren_face::route::schema::{flag, matching, number};
-use warren_wire::api::{CreateSandbox, Death, PatchSandbox, PauseSandbox, Sandbox, SetDefaultSandbox, Usage};
+use warren_wire::api::{
+    CreateSandbox, Death, MoveSandbox, MovedSandbox, PatchSandbox, PauseSandbox, Sandbox, SetDefaultSandbox,
+    Usage,
+};
 
 use super::Route;
-use crate::handlers::{default_sandbox, sandboxes};
+use crate::handlers::{backends, default_sandbox, sandboxes};
 
 const NAME: &str = "^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$";
 
@@ -84,6 +87,12 @@ fn single() -> Vec<Route> {
         Route::post("/v1/sandboxes/{sandbox_id}/stop", "stop_sandbox", sandboxes::stop)
             .does("End every process of a sandbox and keep its files")
             .answers::<Sandbox>(200, "It is stopped, and can be resumed.")
+            .conflicts(),
+        Route::post("/v1/sandboxes/{sandbox_id}/move", "move_sandbox", backends::move_sandbox)
+            .does("Give a sandbox another wall: it is started with the same files by another backend")
+            .takes::<MoveSandbox>()
+            .long()
+            .answers::<MovedSandbox>(200, "It is there. One that was stopped stays so.")
             .conflicts(),
         Route::get("/v1/sandboxes/{sandbox_id}/death", "get_sandbox_death", sandboxes::death)
             .does("See how a sandbox ended")

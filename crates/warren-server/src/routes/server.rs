@@ -1,9 +1,11 @@
 use warren_face::route::schema::{SANDBOX_WORD, matching, number};
 use warren_face::route::{Events, Parameter};
-use warren_wire::api::{CreateKey, Event, EventPage, Health, Key, KeyList, Stats, Template, TemplateList};
+use warren_wire::api::{
+    BackendList, CreateKey, Event, EventPage, Health, Key, KeyList, Stats, Template, TemplateList,
+};
 
 use super::Route;
-use crate::handlers::{events, health, keys, metrics, openapi, recovery, stats, templates};
+use crate::handlers::{backends, events, health, keys, metrics, openapi, recovery, stats, templates};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;
@@ -48,6 +50,10 @@ fn watching() -> Vec<Route> {
             .does("Figures since the server started, and of this moment")
             .of_server()
             .answers::<Stats>(200, "The figures."),
+        Route::get("/v1/backends", "list_backends", backends::list)
+            .does("List what isolates sandboxes: tiers, abilities, and what is wrong with each")
+            .of_server()
+            .answers::<BackendList>(200, "All of them, those that are on first."),
         Route::get("/v1/health", "get_health", health::get)
             .does("See whether the server can work. Without a key only the status is told")
             .of_server()

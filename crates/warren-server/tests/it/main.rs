@@ -33,3 +33,4 @@ mod stream;
 mod support;
 mod tools;
 mod travel;
+mod walls;

@@ -86,6 +86,7 @@ pub(crate) fn body(route: &Route) -> Option<Value> {
         | "fork_snapshot"
         | "promote_sandbox"
         | "pause_sandbox" => json!({}),
+        "move_sandbox" => json!({"backend": "fake"}),
         "name_snapshot" => json!({"name": null}),
         "roll_back_sandbox" => json!({"snapshot_id": "snap-00000000-0000-4000-8000-000000000000"}),
         "make_template" => json!({"name": "made"}),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use warren_core::{Owner, Scope};
-use warren_engine::{Engine, Parts, Settings};
+use warren_core::{Capabilities, IsolationKind, Owner, Scope};
+use warren_engine::{AbsentBackend, Engine, Parts, Settings};
 use warren_server::config::Config;
 use warren_server::{LinkKeys, Server, ServerParts, Sockets};
 use warren_store::TemplateStore;
@@ -27,6 +27,8 @@ pub(crate) struct TestServer {
     /// A key that may do everything, of the owner `default`.
     pub(crate) admin: String,
     pub(crate) isolation: Arc<FakeIsolation>,
+    /// A second backend, `wall`, with a kernel of its own. Only of [`TestServer::walled`].
+    pub(crate) wall: Option<Arc<FakeIsolation>>,
     pub(crate) clock: Arc<FakeClock>,
     pub(crate) networks: Arc<FakeNetworks>,
     pub(crate) catalog: Arc<MemoryCatalog>,
@@ -36,6 +38,13 @@ pub(crate) struct TestServer {
     _templates: TempDir,
 }
 
+/// The backends of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backends {
+    One,
+    Several,
+}
+
 impl TestServer {
     pub(crate) fn start() -> Self {
         Self::with(|_| {})
@@ -43,17 +52,22 @@ impl TestServer {
 
     /// With settings of the test's own.
     pub(crate) fn with(change: impl FnOnce(&mut Config)) -> Self {
-        Self::over(FakeNetworks::new(), change)
+        Self::over(FakeNetworks::new(), Backends::One, change)
+    }
+
+    /// With two backends, and one that cannot be opened.
+    pub(crate) fn walled() -> Self {
+        Self::over(FakeNetworks::new(), Backends::Several, |_| {})
     }
 
     /// On a machine on which no sandbox can have a network.
     pub(crate) fn without_networks() -> Self {
         let networks = FakeNetworks::new();
         networks.break_down("a test");
-        Self::over(networks, |_| {})
+        Self::over(networks, Backends::One, |_| {})
     }
 
-    fn over(networks: Arc<FakeNetworks>, change: impl FnOnce(&mut Config)) -> Self {
+    fn over(networks: Arc<FakeNetworks>, backends: Backends, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
         change(&mut config);
         let directory = tempfile::tempdir().unwrap();
@@ -61,8 +75,13 @@ impl TestServer {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (isolation, catalog) = (FakeIsolation::new(), Arc::new(MemoryCatalog::new()));
         let (clock, random) = (Arc::new(FakeClock::new()), Arc::new(FakeRandom::new(1)));
+        let able = Capabilities { isolation: IsolationKind::UserKernel, ..FakeIsolation::everything() };
+        let wall = (backends == Backends::Several).then(|| isolation.beside("wall", able));
+        let vault = AbsentBackend { name: "vault".to_owned(), why: "its program is not there".to_owned() };
+        let open = std::iter::once(&isolation).chain(&wall).map(|backend| Arc::clone(backend) as _);
         let parts = Parts {
-            backends: vec![isolation.clone()],
+            backends: open.collect(),
+            absent: wall.iter().map(|_| vault.clone()).collect(),
             catalog: catalog.clone(),
             templates: Arc::new(FakeTemplates::new()),
             layers: isolation.layers(),
@@ -94,6 +113,7 @@ impl TestServer {
             address,
             admin,
             isolation,
+            wall,
             clock,
             networks,
             catalog,

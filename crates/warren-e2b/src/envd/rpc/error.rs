@@ -91,6 +91,8 @@ fn code_of(code: ErrorCode) -> Option<Code> {
         | ErrorCode::ReadOnly
         | ErrorCode::WrongState
         | ErrorCode::RollbackInProgress
+        | ErrorCode::MoveInProgress
+        | ErrorCode::BackendUnavailable
         | ErrorCode::ToolsInFlight => Code::Unavailable,
         code if code.kind() == ErrorKind::NotFound => Code::NotFound,
         _ => Code::Internal,
