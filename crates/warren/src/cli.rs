@@ -18,10 +18,10 @@ use self::completions::Completions;
 use self::manual::Manual;
 use self::words::CompleteWords;
 use crate::commands::{
-    attempt, bisect, code, config, context, copy, create, default, diff, doctor, events, exec, fork, forward,
-    history, inspect, keys, list, logs, net, pause, port, processes, promote, remove, rename, run, secret,
-    serve, service, sessions, shell, snapshot, stats, storage, sync, template, tls, tool, transfer, up,
-    upgrade, why,
+    attempt, backends, bisect, code, config, context, copy, create, default, diff, doctor, events, exec,
+    fork, forward, history, inspect, keys, list, logs, move_sandbox, net, pause, port, processes, promote,
+    remove, rename, run, secret, serve, service, sessions, shell, snapshot, stats, storage, sync, template,
+    tls, tool, transfer, up, upgrade, why,
 };
 use crate::error::CliError;
 use crate::global::Global;
@@ -103,6 +103,7 @@ commands! {
     #[command(aliases = ["delete", "remove"])]
     Rm(remove::Remove),
     Rename(rename::Rename),
+    Move(move_sandbox::Move),
     Default(default::Default),
     Why(why::Why),
     Snapshot(snapshot::Snapshot),
@@ -133,6 +134,7 @@ commands! {
     Keys(keys::Keys),
     Stats(stats::Stats),
     Health(stats::Health),
+    Backends(backends::Backends),
     #[command(subcommand)]
     Template(template::Template),
     #[command(subcommand)]

@@ -1,6 +1,7 @@
 //! The commands, a file for each.
 
 pub(crate) mod attempt;
+pub(crate) mod backends;
 pub(crate) mod bisect;
 pub(crate) mod code;
 pub(crate) mod config;
@@ -19,6 +20,7 @@ pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod move_sandbox;
 pub(crate) mod net;
 pub(crate) mod pause;
 pub(crate) mod port;

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use warren_core::{
-    Created, Found, Isolation, IsolationError, IsolationErrorKind, OwnerBond, SandboxId, SandboxSpec, Usage,
+    CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, IsolationKind, Need,
+    OwnerBond, SandboxId, SandboxSpec, TemplateName, Usage, error_chain,
 };
-use warren_server::assembly::{Assembly, Purpose};
+use warren_server::assembly::{Assembly, Purpose, sandbox_directories};
 use warren_server::config::Config;
+use warren_server::{BACKENDS, Backend};
 use warren_store::TemplateStore;
 
 pub(crate) use self::network::{LocalNetwork, Verbosity};
@@ -43,6 +45,17 @@ pub(crate) struct Creation {
     pub(crate) disk_limit_required: bool,
 }
 
+/// The wall of a new sandbox.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wall<'a> {
+    pub(crate) backend: Option<&'a str>,
+    pub(crate) tier: Option<IsolationKind>,
+    pub(crate) template: &'a TemplateName,
+    /// It stays when the command ends, so only a backend that is on can serve: no command would
+    /// find it behind another.
+    pub(crate) stays: bool,
+}
+
 impl Local {
     pub(crate) fn open(global: &Global) -> Result<Self, CliError> {
         require_root()?;
@@ -57,6 +70,28 @@ impl Local {
         Ok(Self { backends: assembly.backends()?, templates: assembly.templates()?, assembly })
     }
 
+    /// As [`Local::open`], behind the wall that was asked for, or else the one that the settings
+    /// ask for. Without any of them every backend that is on may serve.
+    pub(crate) fn behind(global: &Global, mut wall: Wall<'_>) -> Result<Self, CliError> {
+        require_root()?;
+        let mut config = SettingFlags::default().load(global)?.config;
+        config.server.data_dir = global.data_dir()?;
+        let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
+        let assembly = Assembly::new(config, Purpose::Command)?.crash_at(crash_at);
+        let policy = &assembly.config().policy;
+        let asked = wall.backend.is_some() || wall.tier.is_some();
+        if !asked {
+            wall.tier = policy.template_tiers.get(wall.template).copied();
+        }
+        let least = policy.least_tier();
+        let backends = if !asked && wall.tier.is_none() && least.is_none() {
+            assembly.backends()?
+        } else {
+            choose(&assembly, &wall, asked, least)?
+        };
+        Ok(Self { backends, templates: assembly.templates()?, assembly })
+    }
+
     /// As [`Local::open`], for work that a server could do as well.
     pub(crate) fn instead_of_server(global: &Global) -> Result<Self, CliError> {
         require_root().map_err(|error| error.hint(NAME_A_SERVER))?;
@@ -65,8 +100,9 @@ impl Local {
 
     /// Opens this machine's data directory if it holds the sandbox.
     pub(crate) fn holding(global: &Global, id: &SandboxId) -> Result<Option<Self>, CliError> {
-        let here =
-            global.named()?.is_none() && global.data_dir()?.join("sandboxes").join(id.as_str()).is_dir();
+        let data_dir = global.data_dir()?;
+        let here = global.named()?.is_none()
+            && sandbox_directories(&data_dir).any(|path| path.join(id.as_str()).is_dir());
         if here { Self::open(global).map(Some) } else { Ok(None) }
     }
 
@@ -82,12 +118,8 @@ impl Local {
         network: &LocalNetwork,
     ) -> Result<Created, CliError> {
         spec.validate().map_err(CliError::new)?;
-        let template = self.templates.get(&spec.template).map_err(|error| {
-            CliError::new(error)
-                .hint("`warren template ls` lists templates, `warren template import` makes them")
-        })?;
         let spec = SandboxSpec { network: network.policy().clone(), ..spec };
-        let mut request = template.request(fresh_id()?, spec, creation.owner);
+        let mut request = self.request(spec, creation.owner)?;
         request.disk_limit_required = creation.disk_limit_required;
         network.attach(&mut request)?;
         let id = request.id.clone();
@@ -96,6 +128,20 @@ impl Local {
             network.detach(&id);
             error.into()
         })
+    }
+
+    /// The request for a sandbox of the spec's template, or of the image that a backend has.
+    fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> Result<CreateRequest, CliError> {
+        let id = fresh_id()?;
+        let Some(image) = &spec.image else {
+            let template = self.templates.get(&spec.template).map_err(|error| {
+                CliError::new(error)
+                    .hint("`warren template ls` lists templates, `warren template import` makes them")
+            })?;
+            return Ok(template.request(id, spec, owner));
+        };
+        let found = self.first(|backend| backend.image(image), IsolationErrorKind::Unsupported)?;
+        Ok(CreateRequest::on_image(id, &spec, owner, found))
     }
 
     /// Ends a sandbox that [`Local::create`] made, and its network.
@@ -187,6 +233,61 @@ pub(crate) fn require_root() -> Result<(), CliError> {
     let refused =
         CliError::new("sandboxes of this machine need root's rights, which this user does not have");
     Err(refused.hint(format!("as root: {}", sudo::this_command())))
+}
+
+/// The backends that can serve, in the order of the settings. If none can that is on, the first
+/// that is off, where somebody `asked` for its wall and nothing stays behind it. The error says of
+/// each why not.
+fn choose(
+    assembly: &Assembly,
+    wall: &Wall<'_>,
+    asked: bool,
+    least: Option<IsolationKind>,
+) -> Result<Vec<Arc<dyn Isolation>>, CliError> {
+    let is_on = |backend: &Backend| assembly.config().backends.enabled.iter().any(|on| on == backend);
+    let on: Vec<&Backend> = assembly.config().backends.enabled.iter().collect();
+    let off = BACKENDS.iter().filter(|backend| !is_on(backend));
+    let needs: Vec<Need> = wall.tier.map(Need::Tier).into_iter().chain(least.map(Need::AtLeast)).collect();
+    let (mut fit, mut reasons) = (Vec::new(), Vec::new());
+    let is_named = |backend: &&Backend| wall.backend.is_none_or(|name| name == backend.name);
+    for backend in on.iter().copied().chain(off).filter(is_named) {
+        if !is_on(backend) && !fit.is_empty() {
+            break;
+        }
+        if !is_on(backend) && (wall.stays || !asked) {
+            let why = if wall.stays { ", and no command finds what stays behind it" } else { "" };
+            reasons.push(format!("{} is not in backends.enabled{why}", backend.name));
+            continue;
+        }
+        match assembly.open_backend(backend) {
+            Ok(open) => match open.capabilities().refuse(&needs) {
+                None => fit.push(open),
+                Some(refusal) => reasons.push(format!("{}: {}", backend.name, refusal.why)),
+            },
+            Err(error) => reasons.push(error_chain(&error)),
+        }
+    }
+    if !fit.is_empty() {
+        return Ok(fit);
+    }
+    Err(nobody(wall, least, reasons))
+}
+
+fn nobody(wall: &Wall<'_>, least: Option<IsolationKind>, mut reasons: Vec<String>) -> CliError {
+    if reasons.is_empty() {
+        let known: Vec<_> = BACKENDS.iter().map(|backend| backend.name).collect();
+        reasons.push(format!("this program has {}", known.join(", ")));
+    }
+    let asked = match (wall.backend, wall.tier, least) {
+        (Some(name), ..) => format!("there is no backend `{name}` that can serve this"),
+        (None, Some(tier), _) => format!("there is no backend of the tier `{tier}`"),
+        (None, None, Some(least)) => {
+            format!("there is no backend of the tier `{least}` or a stronger one, by `policy.minimum_tier`")
+        }
+        (None, None, None) => "there is no backend".to_owned(),
+    };
+    let error = CliError::new(format!("{asked}: {}", reasons.join("; ")));
+    error.hint("`warren doctor` says what each backend needs of this machine")
 }
 
 /// An id that nobody can guess.

@@ -28,6 +28,7 @@ mod tests {
             bytes: None,
             inodes: None,
             template: "host".to_owned(),
+            image: None,
             frozen_ms: None,
             took_ms: None,
         }
@@ -45,6 +46,7 @@ mod tests {
             params: None,
             operation: None,
             path: None,
+            from: None,
             to: None,
             bytes: None,
             files: None,

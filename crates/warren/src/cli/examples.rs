@@ -2,6 +2,7 @@
 
 /// A command, and lines as they are typed.
 pub(super) const EXAMPLES: &[(&str, &[&str])] = &[
+    ("backends", &["warren backends", "warren backends --json | jq -r .[].tier"]),
     ("code contexts", &["warren code contexts $id"]),
     ("code create", &["warren code create $id --language python"]),
     ("code interrupt", &["warren code interrupt $id python"]),

@@ -11,7 +11,7 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Begin here", &["run", "shell", "create", "exec", "ls", "cp", "logs", "undo", "rm", "serve"]),
     (
         "The life of a sandbox",
-        &["inspect", "rename", "default", "ps", "kill", "pause", "resume", "stop", "why"],
+        &["inspect", "rename", "default", "ps", "kill", "pause", "resume", "stop", "move", "why"],
     ),
     ("Going back", &["log", "diff", "blame", "snapshot", "snapshots", "rollback", "redo", "goto", "turn"]),
     ("Trying things out", &["fork", "try", "promote", "bisect"]),
@@ -19,7 +19,10 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
         "Files, ports and code",
         &["up", "down", "sync", "export", "import", "port", "forward", "net", "secret", "tool", "code"],
     ),
-    ("The server", &["service", "template", "keys", "sessions", "runs", "events", "stats", "health"]),
+    (
+        "The server",
+        &["service", "template", "keys", "sessions", "runs", "events", "stats", "health", "backends"],
+    ),
     ("This machine", &["context", "upgrade", "doctor", "storage", "config", "tls", "completions"]),
 ];
 

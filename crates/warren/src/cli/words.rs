@@ -220,7 +220,11 @@ type Word = (String, String);
 fn sandboxes(client: &Client) -> Result<Vec<Word>, CliError> {
     let mut words = Vec::new();
     for sandbox in client.sandboxes(&SandboxQuery::default())?.items {
-        let about = format!("{} {}", crate::word::word(&sandbox.status), sandbox.template);
+        let about = format!(
+            "{} {}",
+            crate::word::word(&sandbox.status),
+            sandbox.image.as_ref().unwrap_or(&sandbox.template)
+        );
         words.extend(sandbox.name.clone().map(|name| (name, about.clone())));
         let about = sandbox.name.map_or_else(|| about.clone(), |name| format!("{name} {about}"));
         words.push((sandbox.sandbox_id, about));

@@ -19,6 +19,7 @@ Examples:
   warren create --ttl 10m --label task=tests --json | jq -r .sandbox_id
   warren create --idle 30m --memory 8g
   warren create --net allow=pypi.org,files.pythonhosted.org
+  warren create --tier user_kernel       behind a stronger wall: `warren backends` lists them
   warren create --from sbx…:green        start with the files of a snapshot";
 
 /// Make a sandbox that stays, and print its id.
@@ -60,9 +61,6 @@ pub(crate) struct Create {
     /// Something to remember with it (may be repeated)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     metadata: Vec<(String, String)>,
-    /// The backend that must serve it
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
     /// A word of your own: asking again with the same one makes nothing new
     #[arg(long, value_name = "WORD")]
     idempotency_key: Option<String>,
@@ -91,7 +89,6 @@ impl Create {
             ttl_s: self.ttl.map(whole_seconds),
             labels: self.label.iter().cloned().collect(),
             metadata: self.metadata.iter().cloned().collect(),
-            backend: self.backend.clone(),
             on_expiry: self.on_expiry(),
             timeouts: self.idle.map(active),
             history: self.history,

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use warren_core::{Check, CheckStatus};
-use warren_server::Backend;
-use warren_server::assembly::{examine_data_dir, examine_network};
+use warren_server::assembly::{examine_data_dir, examine_network, lxd_place};
 use warren_server::config::Config;
+use warren_server::{BACKENDS, Backend, ExaminedMachine};
 use warren_store::hidden_names;
 
 use super::storage::Found;
@@ -68,14 +68,14 @@ impl Doctor {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let data_dir = global.data_dir()?;
         let settings = SettingFlags::default().load(global).map(|loaded| loaded.config);
-        let backends = match &settings {
+        let (backends, off) = match &settings {
             Ok(config) => backends(config, &data_dir),
             Err(_) => backends(&Config::default(), &data_dir),
         };
         let others = if is_root() { others(&settings, &data_dir) } else { Vec::new() };
         let usable = backends.iter().any(|backend| !backend.failed());
         let usable = usable && !others.iter().any(Section::failed);
-        let sections: Vec<Section> = backends.into_iter().chain(others).collect();
+        let sections: Vec<Section> = backends.into_iter().chain(off).chain(others).collect();
         if self.json {
             let rows = sections.iter().flat_map(|Section { name, checks }| {
                 checks.iter().map(move |check| Row { section: name, check })
@@ -96,13 +96,34 @@ impl Doctor {
     }
 }
 
-/// Checks the machine for each backend that is on.
-fn backends(config: &Config, data_dir: &Path) -> Vec<Section> {
-    let section = |backend: &Backend| Section {
-        name: format!("backend {}", backend.name),
-        checks: backend.examine(data_dir),
+/// Checks the machine for each backend: those that are on first. Of those that are off only what is
+/// not told already, and nothing of that is a failure.
+fn backends(config: &Config, data_dir: &Path) -> (Vec<Section>, Vec<Section>) {
+    let lxd = lxd_place(config);
+    let machine = ExaminedMachine { data_dir, docker_socket: &config.backends.docker_socket, lxd: &lxd };
+    let section = |backend: &Backend, off: &str| Section {
+        name: format!("backend {}{off}", backend.name),
+        checks: backend.examine(&machine),
     };
-    config.backends.enabled.iter().map(section).collect()
+    let enabled: Vec<&Backend> = config.backends.enabled.iter().collect();
+    let on: Vec<Section> = enabled.iter().map(|backend| section(backend, "")).collect();
+    let is_told = |check: &Check| {
+        on.iter()
+            .flat_map(|section| &section.checks)
+            .any(|told| told.name == check.name && told.found == check.found)
+    };
+    let off = BACKENDS.iter().filter(|backend| !enabled.contains(backend)).map(|backend| {
+        let mut section = section(backend, ", which is not on (setting `backends.enabled`)");
+        section.checks.retain(|check| !is_told(check));
+        for check in &mut section.checks {
+            if check.status == CheckStatus::Failed {
+                check.status = CheckStatus::Warning;
+            }
+        }
+        section
+    });
+    let off = off.collect();
+    (on, off)
 }
 
 /// Checks storage and network, which all backends share.

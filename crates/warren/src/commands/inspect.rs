@@ -1,6 +1,6 @@
 use clap::Args;
 use warren_core::{ByteSize, SandboxWord};
-use warren_wire::api::{OnExpiry, Sandbox};
+use warren_wire::api::{OnExpiry, Sandbox, WallChoice};
 
 use super::list::state;
 use crate::error::CliError;
@@ -42,6 +42,13 @@ fn afterwards(end: OnExpiry) -> &'static str {
     }
 }
 
+/// The wall that was asked for, in words.
+fn asked_for(wall: &WallChoice) -> String {
+    let backend = wall.backend.as_ref().map(|name| format!("backend {name}"));
+    let tier = wall.tier.as_ref().map(|tier| format!("tier {}", word(tier)));
+    backend.into_iter().chain(tier).collect::<Vec<_>>().join(", ")
+}
+
 fn print(sandbox: &Sandbox) {
     let limits = &sandbox.limits;
     let pairs = |map: &std::collections::BTreeMap<String, String>| {
@@ -58,8 +65,11 @@ fn print(sandbox: &Sandbox) {
     ui::print_plain(&format!("{}  {}", sandbox.sandbox_id, state(sandbox)));
     for (name, value) in [
         ("name", sandbox.name.clone().unwrap_or_default()),
-        ("template", sandbox.template.clone()),
+        ("template", if sandbox.image.is_none() { sandbox.template.clone() } else { String::new() }),
+        ("image", sandbox.image.clone().unwrap_or_default()),
         ("backend", sandbox.backend.clone()),
+        ("unreachable", sandbox.unreachable.clone().unwrap_or_default()),
+        ("asked for", sandbox.wall.as_ref().map(asked_for).unwrap_or_default()),
         ("age", age_of(&sandbox.created_at)),
         ("expires", expires),
         ("memory", ByteSize::mib(limits.memory_mib).to_string()),

@@ -98,7 +98,7 @@ impl Row for Sandbox {
             age_of(&self.created_at),
             if self.death.is_some() { String::new() } else { time_until(&self.expires_at) },
             self.backend.clone(),
-            self.template.clone(),
+            self.image.as_ref().unwrap_or(&self.template).clone(),
             labels.join(" "),
         ]
     }
@@ -113,7 +113,7 @@ impl Row for Kept {
             age_since(self.found.created_unix_ms / 1000),
             "never".to_owned(),
             self.backend.to_owned(),
-            self.found.spec.template.to_string(),
+            self.found.spec.base().name().to_owned(),
             String::new(),
         ]
     }
@@ -121,6 +121,9 @@ impl Row for Kept {
 
 /// The state in a word, and why it is so. `stopped` can be resumed, and `gone` cannot.
 pub(super) fn state(sandbox: &Sandbox) -> String {
+    if sandbox.unreachable.is_some() {
+        return "unreachable".to_owned();
+    }
     let status = word(&sandbox.status);
     match (&sandbox.death, &sandbox.paused_by) {
         (Some(death), _) if sandbox.resumable => format!("stopped ({})", word(&death.cause)),

@@ -8,23 +8,23 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use warren_core::{
-    ByteSize, Cpus, Limits, Mount, MountAccess, OwnerBond, Profile, SandboxId, SandboxName, SandboxSpec,
-    TemplateName, Usage, parse_duration,
+    ByteSize, Cpus, IsolationKind, Limits, Mount, MountAccess, OwnerBond, Profile, RootImage, RootImageName,
+    SandboxId, SandboxName, SandboxSpec, TemplateName, Usage, parse_duration,
 };
-use warren_wire::api::{self, CreateSandbox};
+use warren_wire::api::{self, CreateSandbox, Tier};
 use warren_wire::guest::ExitCause;
 
 use super::exec::exit_code;
 use crate::error::CliError;
 use crate::global::Global;
 use crate::interrupt::Noted;
-use crate::local::{Creation, Local, LocalNetwork, Verbosity};
+use crate::local::{Creation, Local, LocalNetwork, Verbosity, Wall};
 use crate::network::{self, NetworkFlags};
 use crate::relay::{self, Outcome, Streams, TerminalFlags};
 use crate::tunnel::{Agent, Doors, Pair, parse_pair};
 use crate::ui;
 use crate::variable::{self, Variable};
-use crate::word::word;
+use crate::word::{parse_word, word};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +32,7 @@ Examples:
   warren run -it bash
   warren run -m 512m --cpus 1 --timeout 60s make test
   warren run -v \"$PWD:/work\" -w /work pytest
+  warren run --backend native --strict make test
   warren run -p 8080:80 python3 -m http.server 80
   warren run --net allow=pypi.org,files.pythonhosted.org pip download requests
   warren run --net learn make deps        at the end, the smallest policy for what it reached
@@ -91,6 +92,9 @@ pub(crate) struct Machine {
     /// The template that the sandbox starts from [default: host]
     #[arg(long, value_name = "NAME")]
     template: Option<TemplateName>,
+    /// The image of its backend that the sandbox starts from, such as python:3.12 of Docker
+    #[arg(long, value_name = "IMAGE", conflicts_with = "template")]
+    image: Option<RootImageName>,
     /// Memory at most, such as 512m or 4g [default: 4g]
     #[arg(long, short, value_name = "SIZE")]
     memory: Option<ByteSize>,
@@ -126,12 +130,19 @@ pub(crate) struct Machine {
     /// Leave out ptrace, process_vm access, modify_ldt, splice and vmsplice as well
     #[arg(long)]
     strict: bool,
+    /// The backend that isolates it [default: the first that can]
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// The tier that its backend must have: namespaces, user_kernel, vm or remote
+    #[arg(long, value_name = "TIER", value_parser = parse_word::<Tier>)]
+    tier: Option<Tier>,
 }
 
 impl Machine {
     pub(crate) fn spec(&self) -> Result<SandboxSpec, CliError> {
         let defaults = Limits::default();
         let mut spec = SandboxSpec::new(self.template.clone().unwrap_or_else(TemplateName::host));
+        spec.image = self.image.clone().map(RootImage::from);
         spec.limits = Limits {
             memory: self.memory.unwrap_or(defaults.memory),
             cpus: self.cpus.unwrap_or(defaults.cpus),
@@ -161,6 +172,7 @@ impl Machine {
         };
         Ok(CreateSandbox {
             template: self.template.as_ref().map(ToString::to_string),
+            image: self.image.as_ref().map(ToString::to_string),
             memory_mib: self.memory.map(mebibytes),
             cpus: self.cpus.map(|cpus| f64::from(cpus.milli()) / 1000.0),
             pids: self.pids,
@@ -173,8 +185,19 @@ impl Machine {
             network: self.network.policy().map(|policy| network::request(&policy)),
             mounts: self.mount.iter().map(mount).collect::<Result<_, CliError>>()?,
             profile: self.strict.then_some(api::Profile::Strict),
+            backend: self.backend.clone(),
+            tier: self.tier,
             ..CreateSandbox::default()
         })
+    }
+
+    /// Opens this machine with the wall that was asked for, for a sandbox that stays or not.
+    pub(crate) fn open_local(&self, global: &Global, stays: bool) -> Result<Local, CliError> {
+        let tier =
+            self.tier.map(|tier| word(&tier).parse::<IsolationKind>()).transpose().map_err(CliError::new)?;
+        let template = self.template.clone().unwrap_or_else(TemplateName::host);
+        let wall = Wall { backend: self.backend.as_deref(), tier, template: &template, stays };
+        Local::behind(global, wall)
     }
 
     /// Opens the network that was asked for.
@@ -228,7 +251,7 @@ impl Run {
             return self.in_background(global);
         }
         let mut spec = self.machine.spec()?;
-        let local = Arc::new(Local::open(global)?);
+        let local = Arc::new(self.machine.open_local(global, self.keep)?);
         let naming = self.name.as_ref().map(|name| local.give(name, &mut spec)).transpose()?;
         let owner = if self.keep { OwnerBond::Outlives } else { OwnerBond::DiesWithOwner };
         let limits = spec.limits.clone();

@@ -29,7 +29,7 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn run(self, global: &Global) -> Result<ExitCode, CliError> {
         let Some(word) = &self.id else {
-            let local = Local::open(global)?;
+            let local = self.machine.open_local(global, false)?;
             let network = self.machine.open_network(&local, Verbosity::Quiet)?;
             return self.fresh(&local, &network);
         };

@@ -102,7 +102,7 @@ impl Template {
 
 fn in_use(local: &Local, name: &TemplateName) -> bool {
     // If the sandboxes cannot be listed, none may be taken for unused.
-    local.list().map_or(true, |found| found.iter().any(|sandbox| sandbox.spec.template == *name))
+    local.list().map_or(true, |found| found.iter().any(|sandbox| sandbox.spec.used_template() == Some(name)))
 }
 
 impl Import {

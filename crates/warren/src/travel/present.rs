@@ -34,6 +34,7 @@ pub(crate) fn action(entry: &JournalEntry) -> String {
         JournalAction::Rollback => {
             format!("(rollback to {})", entry.snapshot_id.as_deref().map(short).unwrap_or_default())
         }
+        JournalAction::Move => format!("(move from {} to {})", text(&entry.from), text(&entry.to)),
         JournalAction::Promote => {
             let below = entry.path.as_ref().map(|path| format!(", {path}")).unwrap_or_default();
             let line = format!("(promote of {}{below}) {}", text(&entry.from_id), text(&entry.command));

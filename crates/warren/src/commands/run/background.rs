@@ -11,7 +11,7 @@ use warren_wire::guest::{Connection, Reply, Request, Start, Stdin};
 use super::Run;
 use crate::error::CliError;
 use crate::global::Global;
-use crate::local::Local;
+use crate::local::{NAME_A_SERVER, require_root};
 use crate::relay;
 use crate::server::Place;
 use crate::time::whole_seconds;
@@ -57,7 +57,8 @@ impl Run {
     }
 
     fn on_machine(&self, global: &Global) -> Result<Begun, CliError> {
-        let local = Local::instead_of_server(global)?;
+        require_root().map_err(|error| error.hint(NAME_A_SERVER))?;
+        let local = self.machine.open_local(global, true)?;
         let network = self.kept_network()?;
         let id = local.create(self.machine.spec()?, self.machine.creation(OwnerBond::Outlives), &network)?.id;
         let start =

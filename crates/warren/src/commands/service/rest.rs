@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use warren_core::SandboxId;
+use warren_server::assembly::sandbox_directories;
 use warren_server::config::Config;
 
 use super::systemd::machine_goes_down;
@@ -20,7 +21,7 @@ const AT_ONCE: usize = 8;
 pub(super) fn rest(global: &Global, now: bool) -> Result<(), CliError> {
     let place = global.data_dir()?;
     // Somebody may have stopped the unit while the machine stays up.
-    if !(now || machine_goes_down()) || !place.join("sandboxes").is_dir() {
+    if !(now || machine_goes_down()) || !sandbox_directories(&place).any(|path| path.is_dir()) {
         return Ok(());
     }
     require_root()?;
