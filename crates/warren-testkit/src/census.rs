@@ -39,8 +39,8 @@ impl Census {
         let data_dir = &data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
         let instance = groups::instance(data_dir);
         Self {
-            sandboxes: names_in(&data_dir.join("sandboxes")),
-            trash: names_in(&data_dir.join("trash")),
+            sandboxes: names_of_all(data_dir, "sandboxes"),
+            trash: names_of_all(data_dir, "trash"),
             ranges: names_in(&data_dir.join("ranges")),
             processes: instance.as_deref().map(processes_of).unwrap_or_default(),
             zombies: zombies(),
@@ -85,6 +85,13 @@ impl Census {
     }
 }
 
+/// The names in a directory of every backend's.
+fn names_of_all(data_dir: &Path, part: &str) -> Vec<String> {
+    let runtimes = names_in(&data_dir.join("oci")).into_iter();
+    let places = runtimes.map(|runtime| data_dir.join("oci").join(runtime)).chain([data_dir.to_owned()]);
+    places.flat_map(|place| names_in(&place.join(part))).collect()
+}
+
 /// A missing directory has no names.
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -99,10 +106,13 @@ fn processes() -> impl Iterator<Item = u32> {
 }
 
 fn processes_of(instance: &str) -> Vec<String> {
-    let group = format!("/warren/{instance}/");
+    let in_group = |line: &str| {
+        let group = line.split_once("/warren/").and_then(|(_, rest)| rest.split('/').next());
+        group.is_some_and(|group| groups::is_of(group, instance))
+    };
     processes()
         .filter(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(&group))
+            fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.lines().any(in_group))
         })
         .map(|pid| format!("{pid} ({})", command_line(pid)))
         .collect()

@@ -8,18 +8,25 @@ pub(crate) fn instance(data_dir: &Path) -> Option<String> {
     (!word.is_empty()).then_some(word)
 }
 
-/// The group above all sandboxes of an instance, once for each mounted hierarchy that has it.
+/// The groups above all sandboxes of an instance, one for each backend and each mounted hierarchy
+/// that has it.
 pub(crate) fn parents(instance: &str) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mut found: Vec<PathBuf> = mounts
-        .lines()
-        .filter_map(control_group_mount)
-        .map(|root| Path::new(root).join("warren").join(instance))
-        .filter(|group| group.is_dir())
+    let roots = mounts.lines().filter_map(control_group_mount);
+    let groups = roots.flat_map(|root| fs::read_dir(Path::new(root).join("warren")).into_iter().flatten());
+    let mut found: Vec<PathBuf> = groups
+        .flatten()
+        .filter(|entry| is_of(&entry.file_name().to_string_lossy(), instance))
+        .map(|entry| entry.path())
         .collect();
     found.sort_unstable();
     found.dedup();
     found
+}
+
+/// The group is named after the instance, with the backend's name behind a dot unless it is native.
+pub(crate) fn is_of(group: &str, instance: &str) -> bool {
+    group.strip_prefix(instance).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
 /// The mount point, if the line of `mountinfo` is a control group hierarchy's.

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
-    Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, Isolation,
-    IsolationError, IsolationErrorKind, IsolationKind, Layered, MountRefusal, MountSource, Need,
-    NetworkSupport, RootKind, RootTree, SandboxId, SandboxSpec, Sealed, SnapshotSupport, Usage,
+    Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, FoundImage,
+    Isolation, IsolationError, IsolationErrorKind, IsolationKind, Layered, MountAccess, MountRefusal,
+    MountSource, Need, NetworkSupport, RootImage, RootKind, RootTree, SandboxId, SandboxSpec, Sealed,
+    SnapshotSupport, Usage,
 };
 
 use crate::FakeLayers;
@@ -56,6 +57,8 @@ pub struct FakeIsolation {
     changed: Condvar,
     gate: Gate<Call>,
     shares_network: AtomicBool,
+    /// Its images by name, each with its digest.
+    images: Mutex<BTreeMap<String, String>>,
 }
 
 /// How long to wait for a call on another thread to return.
@@ -105,8 +108,16 @@ impl FakeIsolation {
 
     /// A backend with these capabilities.
     pub fn able(name: &'static str, capabilities: Capabilities) -> Arc<Self> {
-        let layers = Arc::<FakeLayers>::default();
-        let mut book = Book::new(Arc::clone(&layers));
+        Self::on(Arc::default(), name, capabilities)
+    }
+
+    /// Another backend on the same machine, whose sandboxes stand on the same layers.
+    pub fn beside(&self, name: &'static str, capabilities: Capabilities) -> Arc<Self> {
+        Self::on(self.layers(), name, capabilities)
+    }
+
+    fn on(layers: Arc<FakeLayers>, name: &'static str, capabilities: Capabilities) -> Arc<Self> {
+        let mut book = Book::new(name, Arc::clone(&layers));
         book.unmovable = capabilities.snapshots == SnapshotSupport::Copied;
         Arc::new(Self {
             name,
@@ -117,6 +128,7 @@ impl FakeIsolation {
             changed: Condvar::new(),
             gate: Gate::default(),
             shares_network: AtomicBool::new(false),
+            images: Mutex::default(),
         })
     }
 
@@ -131,6 +143,12 @@ impl FakeIsolation {
     /// Sets the free bytes of its disk; with `None` the disk cannot be read.
     pub fn set_free(&self, free_bytes: Option<u64>) {
         self.host.set_free(free_bytes);
+    }
+
+    /// Gives an image's name to this content, of which there is nothing but the digest. It has to
+    /// have [`RootKind::Image`] among its roots.
+    pub fn tag_image(&self, name: &str, digest: &str) {
+        self.images.lock().insert(name.to_owned(), digest.to_owned());
     }
 
     /// Allows mounts of these directories and all below them.
@@ -157,7 +175,7 @@ impl FakeIsolation {
     /// Ends the sandbox's first process, by itself or for lack of memory. Only [`Isolation::watch`]
     /// tells.
     pub fn die(&self, id: &SandboxId, oom: bool) {
-        self.book.lock().die(id, oom);
+        self.gate.admit(&self.book).die(id, oom);
     }
 
     /// Makes the sandbox vanish with its files, as if its directory had been removed.
@@ -192,6 +210,19 @@ impl FakeIsolation {
     /// Makes every call of this kind fail, until this is called with `None`.
     pub fn fail_always(&self, call: Call, kind: Option<IsolationErrorKind>) {
         self.book.lock().faults.fail_always(call, kind);
+    }
+
+    /// Takes away the daemon that the backend needs: every call is
+    /// [`IsolationErrorKind::Away`] and every watch tells of an end, while sandboxes run on.
+    pub fn go_away(&self) {
+        let mut book = self.book.lock();
+        book.faults.set_away(true);
+        book.drop_watchers();
+    }
+
+    /// Brings the daemon back.
+    pub fn come_back(&self) {
+        self.book.lock().faults.set_away(false);
     }
 
     /// Cancels failures that have not happened yet.
@@ -333,6 +364,8 @@ impl Isolation for FakeIsolation {
     }
 
     fn probe(&self) -> Vec<Check> {
+        // One that is away can still be probed.
+        let _away = self.suffer(Call::Probe, None);
         let found = "a backend in memory".to_owned();
         vec![Check { name: "memory", status: CheckStatus::Ok, found, advice: String::new() }]
     }
@@ -353,6 +386,24 @@ impl Isolation for FakeIsolation {
         } else {
             Err(MountRefusal::NotAllowed)
         }
+    }
+
+    fn image(&self, asked: &RootImage) -> Result<FoundImage, IsolationError> {
+        self.capabilities.require(&[Need::Root(RootKind::Image)])?;
+        self.suffer(Call::Image, None)?;
+        let images = self.images.lock();
+        let named = || images.get(asked.name.as_str());
+        let known = asked.digest.as_ref().filter(|digest| images.values().any(|known| known == *digest));
+        let Some(digest) = known.or_else(|| named().filter(|_| asked.digest.is_none())) else {
+            return Err(IsolationError::new(
+                IsolationErrorKind::Invalid,
+                format!("there is no image `{asked}`"),
+            ));
+        };
+        let lowers = vec![Path::new("/fake/images").join(digest)];
+        let trees = vec![RootTree { at: "/".into(), lowers, access: MountAccess::ReadWrite }];
+        let image = RootImage { digest: Some(digest.clone()), ..asked.clone() };
+        Ok(FoundImage { image, trees })
     }
 
     fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
@@ -440,6 +491,10 @@ impl Isolation for FakeIsolation {
 impl Layered for FakeIsolation {
     fn seal(&self, id: &SandboxId, into: &Path, below: &[RootTree]) -> Result<Sealed, IsolationError> {
         self.lifecycle(Call::Seal, id, |book| book.seal(id, into, below))
+    }
+
+    fn is_untouched(&self, id: &SandboxId) -> bool {
+        self.book.lock().is_untouched(id)
     }
 
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {

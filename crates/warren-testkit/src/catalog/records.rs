@@ -6,6 +6,7 @@ use warren_core::{
     JournalEntry, KeyId, KeyRecord, LayerId, NodeId, OnExpiry, Owner, Provision, RunLimits, RunTotals,
     SandboxId, SandboxKind, SandboxRecord, SandboxSpec, Scope, SessionId, SessionRecord, SessionState,
     SnapshotId, SnapshotMethod, SnapshotReason, SnapshotRecord, Stack, Status, TemplateName, Timeouts,
+    WallChoice,
 };
 
 /// The node of all sample records.
@@ -28,6 +29,9 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         disk_limit_required: false,
         kind: SandboxKind::Terminal,
         backend: "fake".to_owned(),
+        wall: WallChoice::default(),
+        unplaced: false,
+        left: None,
         metadata: BTreeMap::new(),
         created_unix_ms: u64::from(number) * 1000,
         made_in_ms: 0,
@@ -42,6 +46,7 @@ pub fn sample_sandbox(owner: &Owner, number: u32) -> SandboxRecord {
         death: None,
         history: History::default(),
         addresses: Vec::new(),
+        unreachable: None,
     }
 }
 

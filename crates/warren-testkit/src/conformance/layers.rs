@@ -1,5 +1,7 @@
 //! Layers, of backends that have them.
 
+use std::time::{Duration, Instant};
+
 use warren_core::{IsolationErrorKind, Layered, OwnerBond, Root, Sealed, SnapshotSupport};
 
 use super::inside::{assert_answers, open, read, spawn, write};
@@ -8,6 +10,7 @@ use super::{CreateRequest, Deed, PATIENCE, Rig, again, assert_refused, checks, c
 checks![
     layers_are_there_where_capabilities_say_so,
     what_was_written_becomes_a_layer_that_others_can_stand_on,
+    one_that_seems_untouched_has_written_nothing,
     a_halted_or_frozen_sandbox_is_sealed_as_it_stands,
     one_that_is_at_work_is_not_sealed,
     what_was_written_can_be_seen,
@@ -34,7 +37,15 @@ fn layers_are_there_where_capabilities_say_so(rig: &mut dyn Rig) {
 fn seal(rig: &dyn Rig, request: &CreateRequest) -> Option<bool> {
     let (layered, seals) = layered(rig)?;
     let below = listed(rig, &request.id).expect("it is listed").root;
-    match layered.seal(&request.id, &rig.place(), below.trees()).expect("seal") {
+    let deadline = Instant::now() + PATIENCE;
+    let sealed = loop {
+        match layered.seal(&request.id, &rig.place(), below.trees()).expect("seal") {
+            // What wrote last may not be gone to the end yet.
+            Sealed::Busy { .. } if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+            sealed => break sealed,
+        }
+    };
+    match sealed {
         Sealed::Done { .. } => assert!(seals, "it says that it does not seal"),
         Sealed::Unmovable => assert!(!seals, "it says that it seals"),
         other => panic!("{other:?}"),
@@ -64,6 +75,26 @@ fn what_was_written_becomes_a_layer_that_others_can_stand_on(rig: &mut dyn Rig) 
     create(rig, &other);
     assert_eq!(read(rig.backend(), &other.id, "/root/kept").as_deref(), Some("one"));
     assert_eq!(read(rig.backend(), &request.id, "/root/kept").as_deref(), Some("two"));
+}
+
+fn one_that_seems_untouched_has_written_nothing(rig: &mut dyn Rig) {
+    let Some((_, true)) = layered(rig) else { return };
+    let request = made(rig);
+    let untouched =
+        |rig: &dyn Rig| layered(rig).is_some_and(|(layered, _)| layered.is_untouched(&request.id));
+    let look = |rig: &dyn Rig| {
+        let root = listed(rig, &request.id).expect("it is listed").root;
+        layered(rig).expect("layers").0.seal(&request.id, &rig.place(), root.trees()).expect("seal")
+    };
+    assert_eq!(look(rig), Sealed::Unchanged);
+    let promises = untouched(rig);
+    write(rig.backend(), &request.id, "/root/kept", "one");
+    assert!(!untouched(rig), "a file was written");
+    assert!(matches!(look(rig), Sealed::Done { .. }));
+    assert_eq!(look(rig), Sealed::Unchanged);
+    assert_eq!(untouched(rig), promises, "nothing was written since");
+    rig.backend().halt(&request.id).expect("halt");
+    assert!(!untouched(rig), "it does not run");
 }
 
 fn a_halted_or_frozen_sandbox_is_sealed_as_it_stands(rig: &mut dyn Rig) {

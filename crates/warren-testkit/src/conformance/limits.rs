@@ -1,9 +1,11 @@
 //! Limits hold as far as capabilities promise.
 
-use warren_core::{ByteSize, CreateRequest, DiskQuota, IsolationErrorKind};
+use std::time::{Duration, Instant};
 
-use super::inside::{assert_answers, run, try_write, write};
-use super::{Rig, again, assert_refused, checks, create, request};
+use warren_core::{ByteSize, CreateRequest, DiskQuota, IsolationErrorKind, IsolationKind};
+
+use super::inside::{assert_answers, has_ended, read, run, spawn, try_write, write};
+use super::{PATIENCE, Rig, again, assert_refused, checks, create, request};
 
 checks![a_disk_limit_holds_or_is_refused, memory_and_processes_are_limited];
 
@@ -30,6 +32,9 @@ fn memory_and_processes_are_limited(rig: &mut dyn Rig) {
         return;
     }
     let mut request = request(rig);
+    if rig.backend().capabilities().isolation == IsolationKind::UserKernel {
+        return memory_is_limited_with_its_kernel(rig, request);
+    }
     request.spec.limits.memory = ByteSize::mib(64);
     request.spec.limits.pids = 50;
     create(rig, &request);
@@ -46,4 +51,29 @@ fn memory_and_processes_are_limited(rig: &mut dyn Rig) {
         create(rig, &again(&request));
         assert_answers(rig.backend(), &request.id);
     }
+}
+
+/// A kernel in user space counts as part of its sandbox: whoever goes over the limit may end all of
+/// it, and it starts again from its files.
+fn memory_is_limited_with_its_kernel(rig: &mut dyn Rig, mut request: CreateRequest) {
+    request.spec.limits.memory = ByteSize::mib(192);
+    create(rig, &request);
+    let (backend, id) = (rig.backend(), &request.id);
+    write(backend, id, "/root/kept", "work");
+    let watched = backend.watch(id).expect("watch");
+    spawn(backend, id, &["sh", "-c", "head -c 900000000 /dev/zero | tail -c 800000000 | wc -c"]);
+    let begun = Instant::now();
+    let used = loop {
+        let used = backend.usage(id).expect("usage");
+        if used.oom_kills > 0 || has_ended(&watched, Duration::from_millis(20)) {
+            break used;
+        }
+        assert!(begun.elapsed() < PATIENCE, "nobody is ended: {used:?}");
+    };
+    // While it ends somebody, the kernel itself may take a few pages more.
+    assert!(used.memory_peak_bytes <= 193 << 20, "{used:?}");
+    backend.halt(id).expect("halt");
+    create(rig, &again(&request));
+    assert_eq!(read(rig.backend(), &request.id, "/root/kept").as_deref(), Some("work"));
+    assert_answers(rig.backend(), &request.id);
 }

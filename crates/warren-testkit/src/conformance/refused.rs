@@ -2,7 +2,7 @@
 
 use warren_core::{
     Capabilities, CreateRequest, IsolationErrorKind, Mount, MountAccess, MountRefusal, Need, NetworkPolicy,
-    NetworkSupport, OwnerBond, Root, RootKind,
+    NetworkSupport, OwnerBond, Root, RootImage, RootImageName, RootKind,
 };
 
 use super::inside::assert_answers;
@@ -15,12 +15,16 @@ checks![
     mounts_are_looked_at_before_anything_is_built,
 ];
 
+fn no_image() -> RootImage {
+    "no/such:image".parse::<RootImageName>().expect("a name").into()
+}
+
 /// A request for each capability; true if the backend has it.
 fn requests(rig: &dyn Rig) -> Vec<(&'static str, bool, CreateRequest)> {
     let can: &Capabilities = rig.backend().capabilities();
     let plain = request(rig);
     let has = |kind| can.roots.contains(&kind);
-    let image = CreateRequest { root: Root::Image("no/such:image".to_owned()), ..plain.clone() };
+    let image = CreateRequest { root: Root::Image { image: no_image(), trees: Vec::new() }, ..plain.clone() };
     let layers = CreateRequest { root: Root::Layers(Vec::new()), ..plain.clone() };
     let mut network = plain.clone();
     network.spec.network = NetworkPolicy::public();

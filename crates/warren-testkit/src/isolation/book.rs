@@ -17,7 +17,8 @@ use crate::guest::{Guest, Tree};
 /// The state of a fake machine, and the rules broken on it.
 #[derive(Debug, Default)]
 pub(super) struct Book {
-    sandboxes: BTreeMap<SandboxId, Sandbox>,
+    name: &'static str,
+    pub(super) sandboxes: BTreeMap<SandboxId, Sandbox>,
     /// Lifecycle calls that have not returned.
     pub(super) busy: BTreeMap<SandboxId, Call>,
     /// Sandboxes that the present owner has destroyed and must not touch again.
@@ -81,8 +82,22 @@ impl Drop for Sandbox {
 }
 
 impl Book {
-    pub(super) fn new(layers: Arc<FakeLayers>) -> Self {
-        Self { layers, ..Self::default() }
+    pub(super) fn new(name: &'static str, layers: Arc<FakeLayers>) -> Self {
+        Self { name, layers, ..Self::default() }
+    }
+
+    /// The key of a sandbox's root among those of all backends.
+    pub(super) fn standing_key(&self, id: &SandboxId) -> (&'static str, SandboxId) {
+        (self.name, id.clone())
+    }
+
+    /// Tells all who watch a sandbox of an end that has not come.
+    pub(super) fn drop_watchers(&mut self) {
+        for sandbox in self.sandboxes.values_mut() {
+            if let Life::Running { watchers, .. } = &mut sandbox.life {
+                watchers.clear();
+            }
+        }
     }
 
     /// Notes that a call begins. Returns whether it is the only one for the id.
@@ -122,7 +137,7 @@ impl Book {
         let CreateRequest { spec, owner, root, .. } = request;
         let root = root.into_trees();
         self.gone.remove(&id);
-        self.layers.shelf().standing.insert(id.clone(), root.clone());
+        self.layers.shelf().standing.insert(self.standing_key(&id), root.clone());
         self.sandboxes.insert(id.clone(), Sandbox { life, pid, spec, owner, root, tree, usage });
         Ok(Created { id, pid })
     }
@@ -252,7 +267,7 @@ impl Book {
 
     pub(super) fn lose(&mut self, id: &SandboxId) {
         self.sandboxes.remove(id);
-        self.layers.shelf().standing.remove(id);
+        self.layers.shelf().standing.remove(&self.standing_key(id));
     }
 
     pub(super) fn reboot(&mut self) {
@@ -267,7 +282,8 @@ impl Book {
 
     pub(super) fn owner_ended(&mut self) {
         self.sandboxes.retain(|_, sandbox| sandbox.owner == OwnerBond::Outlives);
-        self.layers.shelf().standing.retain(|id, _| self.sandboxes.contains_key(id));
+        let gone = |(name, id): &(&str, SandboxId)| *name == self.name && !self.sandboxes.contains_key(id);
+        self.layers.shelf().standing.retain(|key, _| !gone(key));
         self.gone.clear();
     }
 

@@ -10,6 +10,7 @@ use super::FakeIsolation;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Call {
     Create,
+    Image,
     HandOver,
     Dial,
     Watch,
@@ -23,6 +24,7 @@ pub enum Call {
     Clear,
     List,
     Usage,
+    Probe,
 }
 
 impl Call {
@@ -59,9 +61,14 @@ pub(super) struct Faults {
     holds: BTreeMap<Call, usize>,
     waiting: BTreeMap<Call, usize>,
     calls: BTreeMap<Call, u64>,
+    away: bool,
 }
 
 impl Faults {
+    pub(super) fn set_away(&mut self, away: bool) {
+        self.away = away;
+    }
+
     pub(super) fn fail_next(&mut self, call: Call, kind: IsolationErrorKind) {
         self.next.entry(call).or_default().insert(0, kind);
     }
@@ -115,6 +122,9 @@ impl Faults {
     pub(super) fn end(&mut self, call: Call) -> Option<IsolationErrorKind> {
         if let Some(waiting) = self.waiting.get_mut(&call) {
             *waiting = waiting.saturating_sub(1);
+        }
+        if self.away {
+            return Some(IsolationErrorKind::Away);
         }
         let once = self.next.get_mut(&call).and_then(Vec::pop);
         once.or_else(|| self.always.get(&call).copied())

@@ -6,7 +6,7 @@ use std::time::Duration;
 use warren_core::{IsolationError, IsolationErrorKind, RootTree, SandboxId, Sealed};
 
 use super::Standing;
-use super::book::{Book, Life};
+use super::book::{Book, Life, Sandbox};
 use crate::layers::lower;
 
 /// How long a fake sandbox is frozen for a seal.
@@ -20,7 +20,7 @@ impl Book {
         below: &[RootTree],
     ) -> Result<Sealed, IsolationError> {
         let layers = Arc::clone(&self.layers);
-        let unmovable = self.unmovable;
+        let (unmovable, key) = (self.unmovable, self.standing_key(id));
         let sandbox = self.touch(id, "seal")?;
         let mut shelf = layers.shelf();
         if shelf.is_taken(into) {
@@ -53,8 +53,14 @@ impl Book {
         if let Some(tree) = sandbox.root.first_mut() {
             tree.lowers.insert(0, lower(into));
         }
-        shelf.standing.insert(id.clone(), sandbox.root.clone());
+        shelf.standing.insert(key, sandbox.root.clone());
         Ok(Sealed::Done { frozen })
+    }
+
+    pub(super) fn is_untouched(&self, id: &SandboxId) -> bool {
+        let untouched =
+            |sandbox: &Sandbox| matches!(sandbox.life, Life::Running { .. }) && sandbox.tree.is_pristine();
+        self.sandboxes.get(id).is_some_and(untouched)
     }
 
     pub(super) fn writable(&mut self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {

@@ -18,8 +18,8 @@ pub(crate) struct Shelf {
     /// The files of templates made of layers, on top of the skeleton.
     pub(super) templates: BTreeMap<PathBuf, Delta>,
     pub(super) publisher: Option<Arc<FakeTemplates>>,
-    /// The root of each sandbox, by its backend.
-    pub(crate) standing: BTreeMap<SandboxId, Vec<RootTree>>,
+    /// The root of each sandbox of each backend.
+    pub(crate) standing: BTreeMap<(&'static str, SandboxId), Vec<RootTree>>,
     pub(super) writables: BTreeMap<(u64, u64), (SandboxId, Arc<Tree>)>,
     pub(crate) violations: Vec<String>,
     pub(super) faults: Vec<(&'static str, LayerErrorKind)>,
@@ -135,7 +135,7 @@ impl Shelf {
         let on_it = |root: &[RootTree]| {
             root.iter().flat_map(|tree| &tree.lowers).any(|lower| layer_at(lower).as_ref() == Some(id))
         };
-        self.standing.iter().find(|(_, root)| on_it(root)).map(|(sandbox, _)| sandbox)
+        self.standing.iter().find(|(_, root)| on_it(root)).map(|((_, sandbox), _)| sandbox)
     }
 }
 
