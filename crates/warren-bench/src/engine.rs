@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use warren_core::{
     CreateRequest, Isolation, IsolationErrorKind, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName,
 };
+use warren_server::BACKENDS;
 use warren_server::assembly::{Assembly, AssemblyError, Purpose};
 use warren_server::config::Config;
 use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
@@ -34,10 +35,22 @@ impl Engine {
     pub(crate) fn open(data_dir: &Path, prepared_networks: u32) -> anyhow::Result<Self> {
         let assembly = assembly(data_dir, prepared_networks)?;
         let backend = assembly.backends().map_err(explain)?.into_iter().next().context("no backend is on")?;
+        Self::with(&assembly, backend)
+    }
+
+    fn with(assembly: &Assembly, backend: Arc<dyn Isolation>) -> anyhow::Result<Self> {
         let template = assembly.templates()?.get(&TemplateName::host())?;
         let spec = SandboxSpec::new(TemplateName::host());
         let pattern = template.request(fresh_id()?, spec, OwnerBond::DiesWithOwner);
         Ok(Self { backend, pattern })
+    }
+
+    /// Opens the backend of this name, with nothing made ahead of time.
+    pub(crate) fn behind(wall: &str, data_dir: &Path) -> anyhow::Result<Self> {
+        let assembly = assembly(data_dir, 0)?;
+        let found = BACKENDS.iter().find(|backend| backend.name == wall);
+        let backend = assembly.open_backend(found.context("there is no such backend")?).map_err(explain)?;
+        Self::with(&assembly, backend)
     }
 
     /// A socket in the network of a sandbox that a server on this data directory has.
@@ -111,6 +124,16 @@ impl Engine {
         let time = begun.elapsed();
         self.settle()?;
         Ok(Lap { time, settled: Some(begun.elapsed()) })
+    }
+
+    /// The time until a new sandbox's agent has answered; its removal is not counted.
+    pub(crate) fn answer(&self) -> anyhow::Result<Lap> {
+        let begun = Instant::now();
+        let id = self.create()?;
+        let time = begun.elapsed();
+        self.destroy(&id)?;
+        self.settle()?;
+        Ok(Lap::of(time))
     }
 
     pub(crate) fn create_and_run(&self, argv: &[&str]) -> anyhow::Result<()> {

@@ -26,6 +26,7 @@ mod suite;
 mod table;
 mod targets;
 mod throughput;
+mod walls;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -27,6 +27,9 @@ pub(crate) enum Case {
     /// The last of 1000 creates, all alive, against the first
     #[value(name = "create_at_1000")]
     CreateAt1000,
+    /// Behind each OCI runtime: a new sandbox's answer beside the bare runtime's own run, an exec
+    /// beside native's, and a move beside a stop and a start
+    Walls,
     /// The first create in a fresh data directory against later ones, over HTTP and by `warren run`
     FirstCreate,
     /// Over HTTP: create a sandbox and wait for its first command, beside the engine

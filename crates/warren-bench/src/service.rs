@@ -14,6 +14,7 @@ mod ports;
 mod restart;
 mod server;
 mod travel;
+mod walls;
 
 use std::time::Instant;
 
@@ -29,6 +30,8 @@ use crate::plan::{Case, MOST_WORKERS, Subject};
 use crate::rounds::{Contender, race};
 use crate::session::Session;
 use crate::statistics::Lap;
+
+pub(crate) use self::walls::moves;
 
 /// The subject of most cases.
 const OWN: &str = "warren";

@@ -18,7 +18,7 @@ use crate::rounds::{Contender, race};
 use crate::session::Session;
 use crate::statistics::Lap;
 use crate::stop::stop_flag;
-use crate::{crowd, service, targets, throughput};
+use crate::{crowd, service, targets, throughput, walls};
 
 /// The stock of networks of the subject [`PREPARED`].
 const PREPARED_NETWORKS: u32 = 16;
@@ -124,6 +124,10 @@ impl<'a> Session<'a> {
         if self.takes(Subject::Warren) && (self.wants(Case::IdleMemory) || self.wants(Case::CreateAt1000)) {
             let measured = crowd::measure(self);
             self.attempt("idle_memory", measured)?;
+        }
+        if self.takes(Subject::Warren) && self.wants(Case::Walls) {
+            let measured = walls::measure(self, live);
+            self.attempt("walls", measured)?;
         }
         service::measure(self)
     }

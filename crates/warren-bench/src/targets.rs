@@ -4,6 +4,7 @@ mod figure;
 mod growth;
 mod kept;
 mod speed;
+mod walls;
 
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub(crate) fn judge(rows: &[Row]) -> Vec<Verdict> {
     let mut verdicts = speed::judge(rows);
     verdicts.extend(growth::judge(rows));
     verdicts.extend(kept::judge(rows));
+    verdicts.extend(walls::judge(rows));
     verdicts
 }
 

@@ -23,6 +23,10 @@ impl Figure {
         Self { value: self.value * factor, uncertain: self.uncertain * factor }
     }
 
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self { value: self.value + other.value, uncertain: self.uncertain.hypot(other.uncertain) }
+    }
+
     pub(super) fn minus(self, other: Self) -> Self {
         Self { value: self.value - other.value, uncertain: self.uncertain.hypot(other.uncertain) }
     }

@@ -196,3 +196,24 @@ fn only_what_is_certainly_missed_counts() {
     let names: Vec<&str> = missed(&verdicts).map(|verdict| verdict.target.as_str()).collect();
     assert_eq!((verdicts.len(), names), (3, vec!["exec over HTTP / engine exec"]));
 }
+
+#[test]
+fn a_wall_is_judged_by_its_own_runtime_and_by_what_its_kernel_costs() {
+    let verdicts = judge(&[
+        time("walls_answer_runsc", "warren", 118.0),
+        time("walls_answer_runsc", "bare", 100.0),
+        time("walls_exec_true", "native", 1.0),
+        time("walls_exec_true", "runsc", 14.0),
+        time("walls_start_inside", "native", 0.5),
+        time("walls_start_inside", "runsc", 10.5),
+        time("walls_move_runsc", "move", 90.0),
+        time("walls_move_runsc", "native_stop_start", 20.0),
+        time("walls_move_runsc", "stop_start", 60.0),
+    ]);
+    let measured = |target| verdict_on(&verdicts, target).measured;
+    assert!((measured("until the agent answers") - 1.18).abs() < 1e-9);
+    assert!((measured("exec / native") - 14.0 / 11.0).abs() < 1e-9);
+    assert!((measured("move / stop") - 2.25).abs() < 1e-9);
+    assert_eq!(met(&verdicts, "exec / native"), Some(true));
+    assert_eq!(met(&verdicts, "move / stop"), Some(false));
+}

@@ -1,0 +1,33 @@
+use super::{Figure, Target, figure, ratio};
+use crate::report::{Part, Row, Verdict};
+
+const COMMAND: &str = "--only walls";
+
+/// OCI runtimes through our backends, against what they cost by themselves.
+pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
+    let of = |name: String, must| Target::ratio(Part::Speed, name, COMMAND, must);
+    let mut verdicts = Vec::new();
+    for (wall, must) in [("crun", 1.15), ("runc", 1.15), ("runsc", 1.2)] {
+        let answer = ratio(rows, &format!("walls_answer_{wall}"), "warren", "bare");
+        verdicts.push(of(format!("{wall}: until the agent answers / bare `run true`"), must).judge(answer));
+        verdicts.push(of(format!("{wall}: exec / native's, and its kernel"), 1.3).judge(exec(rows, wall)));
+        verdicts.push(of(format!("{wall}: move / stop and start"), 2.0).judge(moved(rows, wall)));
+    }
+    verdicts.into_iter().flatten().collect()
+}
+
+/// An exec against native's, to which is added what a start of a program costs more behind the
+/// wall than on native.
+fn exec(rows: &[Row], wall: &str) -> Option<Figure> {
+    let of = |case, subject| figure(rows, case, subject);
+    let (own, native) = (of("walls_exec_true", wall)?, of("walls_exec_true", "native")?);
+    let more = of("walls_start_inside", wall)?.minus(of("walls_start_inside", "native")?);
+    let due = if more.value > 0.0 { native.plus(more) } else { native };
+    Some(own.over(due))
+}
+
+/// A move against the mean of a stop and start on either side.
+fn moved(rows: &[Row], wall: &str) -> Option<Figure> {
+    let of = |subject| figure(rows, &format!("walls_move_{wall}"), subject);
+    Some(of("move")?.over(of("native_stop_start")?.plus(of("stop_start")?).times(0.5)))
+}
