@@ -25,6 +25,9 @@ for target in ("/proc/kallsyms", "/proc/cmdline", "/proc/sys", "/dev/shm", "/dev
     for flags in (0, 2, 8):
         assert call(UMOUNT, target.encode(), flags) == "EPERM", target
 assert table() == before
+if sys.argv[1:] == ["refusals"]:
+    print("ok")
+    sys.exit()
 # What is mounted is mounted the safe way.
 for line in before.splitlines():
     fields = line.split(" ")

@@ -8,7 +8,10 @@ use rustix::process::{Pid, Signal};
 use warren_core::{
     CreateRequest, Isolation, IsolationErrorKind, Layered, OwnerBond, SandboxId, SandboxSpec, TemplateName,
 };
-use warren_isolate::{Native, NativeOptions};
+use warren_isolate::{
+    CrashPoint, Docker, DockerOptions, LinuxBackend, Lxd, LxdOpenError, LxdOptions, Native, NativeOptions,
+    Oci, OciOptions, Runtime,
+};
 use warren_store::TemplateStore;
 use warren_wire::guest::{
     CallError, Connection, Exit, FrameKind, Reader, Reply, Request, Start, parse_reply,
@@ -50,18 +53,79 @@ impl ExecResult {
 
 /// Opens the backend that `WARREN_TEST_BACKEND` names.
 pub(crate) fn open(data_dir: &Path) -> Box<dyn Isolation> {
-    let name = std::env::var("WARREN_TEST_BACKEND").unwrap_or_else(|_| "native".to_owned());
-    // The command line prepares none, so both ways are taken by some test.
-    let options = NativeOptions { prepared_networks: 2, ..NativeOptions::at(data_dir) };
-    match name.as_str() {
-        "native" => Box::new(Native::open(options).expect("the native backend opens")),
-        other => panic!("there is no backend `{other}` to test"),
+    Box::new(open_named(&named(), data_dir, None).expect("the backend opens"))
+}
+
+/// Each backend of this machine that has anything in a data directory.
+pub(crate) fn open_all(data_dir: &Path) -> Vec<Box<dyn Isolation>> {
+    let runtimes = Runtime::ALL.map(Runtime::name).into_iter();
+    let used = runtimes.filter(|name| data_dir.join("oci").join(name).is_dir());
+    let opened = used.map(|name| open_named(name, data_dir, None).expect("the backend opens"));
+    std::iter::once(open(data_dir)).chain(opened.map(|backend| Box::new(backend) as _)).collect()
+}
+
+/// Ends all that a test that failed left running behind any wall.
+pub(crate) fn remove_all(data_dir: &Path) {
+    for backend in open_all(data_dir) {
+        for found in backend.list().unwrap_or_default() {
+            drop(backend.destroy(&found.id));
+        }
+        backend.settle(Duration::from_secs(60));
     }
+}
+
+/// The backend that `WARREN_TEST_BACKEND` names, or `native`.
+pub fn named() -> String {
+    std::env::var("WARREN_TEST_BACKEND").unwrap_or_else(|_| "native".to_owned())
+}
+
+/// Opens a backend of this machine by its name, to be killed at a step.
+pub fn open_named(
+    name: &str,
+    data_dir: &Path,
+    crash_at: Option<CrashPoint>,
+) -> Result<LinuxBackend, Box<dyn std::error::Error>> {
+    // The command line prepares none, so both ways are taken by some test.
+    let prepared_networks = 2;
+    if name == "native" {
+        let options = NativeOptions { prepared_networks, crash_at, ..NativeOptions::at(data_dir) };
+        return Ok(Native::open(options)?);
+    }
+    let runtime = Runtime::named(name).ok_or_else(|| format!("there is no backend `{name}` to test"))?;
+    Ok(Oci::open(OciOptions { prepared_networks, crash_at, ..OciOptions::at(runtime, data_dir) })?)
+}
+
+/// As [`open_named`], and also one that has no layers.
+pub fn open_any(
+    name: &str,
+    data_dir: &Path,
+    crash_at: Option<CrashPoint>,
+) -> Result<Box<dyn Isolation>, Box<dyn std::error::Error>> {
+    if name != "docker" {
+        return Ok(Box::new(open_named(name, data_dir, crash_at)?));
+    }
+    let socket = std::env::var_os("WARREN_TEST_DOCKER").ok_or("no socket of an engine is named")?;
+    let options = DockerOptions { socket: socket.into(), crash_at, ..DockerOptions::at(data_dir) };
+    Ok(Box::new(Docker::open(options)?))
+}
+
+/// Opens the backend `lxd` on the daemon that has this socket.
+pub fn open_lxd(socket: &Path, data_dir: &Path, crash_at: Option<CrashPoint>) -> Result<Lxd, LxdOpenError> {
+    let socket = Some(socket.to_owned());
+    Lxd::open(LxdOptions { socket, crash_at, ..LxdOptions::at(data_dir) })
 }
 
 impl<'env> Backend<'env> {
     pub(crate) fn open(env: &'env TestEnv) -> Self {
-        let port = open(&env.data_dir());
+        Self::around(env, open(&env.data_dir()))
+    }
+
+    pub(crate) fn open_named(env: &'env TestEnv, name: &str) -> Self {
+        let port = open_named(name, &env.data_dir(), None);
+        Self::around(env, Box::new(port.unwrap_or_else(|error| panic!("{name}: {error}"))))
+    }
+
+    fn around(env: &'env TestEnv, port: Box<dyn Isolation>) -> Self {
         let templates = TemplateStore::open(&env.data_dir()).expect("the template store opens");
         Self { port, templates, env }
     }

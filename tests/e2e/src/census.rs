@@ -60,14 +60,19 @@ pub fn count_descriptors(pid: u32) -> usize {
     names_in(Path::new(&format!("/proc/{pid}/fd"))).len()
 }
 
-/// `warren/<instance>` below each mounted hierarchy that has it.
+/// `warren/<instance>`, of every backend, below each mounted hierarchy that has it.
 fn parents(instance: &str) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let roots = mounts.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
         right.starts_with("cgroup").then(|| left.split(' ').nth(4).map(PathBuf::from))?
     });
-    roots.map(|root| root.join("warren").join(instance)).filter(|parent| parent.is_dir()).collect()
+    let groups = roots.map(|root| root.join("warren"));
+    let of_instance = |group: &PathBuf| {
+        let names = names_in(group).into_iter().filter(|name| name.starts_with(instance));
+        names.map(|name| group.join(name)).filter(|parent| parent.is_dir()).collect::<Vec<_>>()
+    };
+    groups.flat_map(|group| of_instance(&group)).collect()
 }
 
 fn names_in(directory: &Path) -> Vec<String> {

@@ -158,7 +158,9 @@ impl TestEnv {
         let deadline = Instant::now() + Duration::from_secs(60);
         let mut left = self.census();
         while !left.is_empty() && Instant::now() < deadline {
-            crate::backend::open(&self.data_dir()).settle(Duration::from_secs(60));
+            for backend in crate::backend::open_all(&self.data_dir()) {
+                backend.settle(Duration::from_secs(60));
+            }
             left = self.census();
         }
         assert!(left.is_empty(), "left behind: {left:#?}");
@@ -167,6 +169,11 @@ impl TestEnv {
     /// A backend in this process, on the same data directory.
     pub fn backend(&self) -> Backend<'_> {
         Backend::open(self)
+    }
+
+    /// As [`TestEnv::backend`], whatever `WARREN_TEST_BACKEND` names.
+    pub fn backend_named(&self, name: &str) -> Backend<'_> {
+        Backend::open_named(self, name)
     }
 
     pub fn place(&self) -> &Path {
@@ -178,11 +185,7 @@ impl Drop for TestEnv {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // The first failure is the one to report; still nothing is left running.
-            let backend = crate::backend::open(&self.data_dir());
-            for found in backend.list().unwrap_or_default() {
-                drop(backend.destroy(&found.id));
-            }
-            backend.settle(Duration::from_secs(60));
+            crate::backend::remove_all(&self.data_dir());
         } else {
             self.assert_clean();
         }

@@ -12,6 +12,7 @@
 //!   is used.
 //! * `WARREN_TEST_DIR`: where data directories are made, on a real disk. Absent: `/var/tmp`.
 //! * `WARREN_TEST_BACKEND`: the backend that [`Backend`] opens. Absent: `native`.
+//! * `WARREN_TEST_DOCKER`: the socket of the engine, where that backend is `docker`.
 //!
 //! Programs in a sandbox are Python, from files in `probes/`: it can make any system call without
 //! compiling anything.
@@ -20,24 +21,29 @@ mod backend;
 mod binary;
 mod census;
 mod disk;
+mod docker;
 mod env;
 mod gate;
 mod host;
 mod http;
 mod internet;
+mod lxd;
 mod notes;
 mod output;
 mod probe;
 mod server;
+mod small_root;
 mod wait;
 
-pub use backend::{Backend, ExecResult, causes, has_ended};
+pub use backend::{Backend, ExecResult, causes, has_ended, named, open_any, open_lxd, open_named};
 pub use census::{count_descriptors, processes_of, resident_bytes};
 pub use disk::Disk;
+pub use docker::DockerEngine;
 pub use env::TestEnv;
 pub use host::SharedHost;
 pub use http::{Answer, read_answer};
 pub use internet::{Contact, Internet, Packet, RESOLVER, UPLINK};
+pub use lxd::{FOREIGN_IMAGE, IMAGE, LxdPool, PrivateLxd, lxd_request};
 pub use notes::{note, notes};
 pub use output::Output;
 pub use probe::probe;

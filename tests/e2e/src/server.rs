@@ -329,7 +329,9 @@ impl<'env> TestServer<'env> {
     }
 
     fn disagreements(&self) -> Vec<String> {
-        let found = crate::backend::open(&self.setup.data_dir).list().expect("sandboxes are listed");
+        let backends = crate::backend::open_all(&self.setup.data_dir);
+        let found: Vec<_> =
+            backends.iter().flat_map(|backend| backend.list().expect("sandboxes are listed")).collect();
         let said = |id: &str| match self.client().sandbox(id) {
             Ok(sandbox) => (word(&sandbox.status), sandbox.resumable),
             Err(error) => (error.code().unwrap_or("no answer").to_owned(), false),
@@ -381,7 +383,8 @@ impl Drop for TestServer<'_> {
             drop(writeln!(std::io::stderr(), "the end of the server's log:"));
             tail.for_each(|line| drop(writeln!(std::io::stderr(), "  {line}")));
             if self.setup.data_dir != self.setup.env.data_dir() {
-                remove_all(&self.setup.data_dir);
+                crate::backend::remove_all(&self.setup.data_dir);
+                census::remove_parents(&self.setup.data_dir);
             }
         }
     }
@@ -395,16 +398,6 @@ fn within(command: &Command, boot_id: &Path) -> Command {
     outer.args(["--mount", "sh", "-c", script]).arg(boot_id);
     outer.arg(command.get_program()).args(command.get_args()).stdin(Stdio::null());
     outer
-}
-
-/// A test that failed leaves nothing running, wherever it was.
-fn remove_all(data_dir: &Path) {
-    let backend = crate::backend::open(data_dir);
-    for found in backend.list().unwrap_or_default() {
-        drop(backend.destroy(&found.id));
-    }
-    backend.settle(Duration::from_secs(60));
-    census::remove_parents(data_dir);
 }
 
 fn read_env_file(path: &Path) -> (String, String) {

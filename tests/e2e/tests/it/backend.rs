@@ -93,6 +93,40 @@ fn what_a_failed_create_made_is_gone() {
     assert!(env.census().is_empty(), "{:?}", env.census());
 }
 
+/// As when one moves to another backend and soon comes back.
+#[test]
+fn a_sandbox_made_under_an_id_again_is_not_ended_with_the_first() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let spec = SandboxSpec::new(TemplateName::host());
+    let request = backend.request(spec, OwnerBond::DiesWithOwner);
+    for life in 0..5 {
+        let id = backend.port().create(request.clone()).unwrap().id;
+        assert!(backend.port().settle(Duration::from_secs(60)));
+        assert_eq!(backend.exec(&id, ["echo", "lives"]).line(), "lives", "life {life}");
+        backend.port().destroy(&id).unwrap();
+    }
+    assert!(backend.port().settle(Duration::from_secs(60)));
+    assert!(env.census().is_empty(), "{:?}", env.census());
+}
+
+#[test]
+fn what_cannot_be_put_away_is_not_taken_for_gone() {
+    let env = TestEnv::new();
+    let backend = env.backend();
+    let id = backend.sandbox();
+    assert!(backend.port().settle(Duration::from_secs(60)), "nobody looks for orphans meanwhile");
+    let in_the_way = env.data_dir().join("trash").join(id.as_str()).join("something");
+    std::fs::create_dir_all(&in_the_way).unwrap();
+    let error = backend.port().destroy(&id).unwrap_err();
+    assert_eq!(error.kind, IsolationErrorKind::Host);
+    assert!(error.to_string().contains(&format!("put {id} away")), "{error}");
+    let listed = backend.port().list().unwrap();
+    assert!(listed.iter().any(|found| found.id == id), "its files are still here");
+    std::fs::remove_dir_all(in_the_way.parent().unwrap()).unwrap();
+    backend.destroy(&id);
+}
+
 #[test]
 fn another_process_s_sandbox_cannot_be_destroyed() {
     let env = TestEnv::new();

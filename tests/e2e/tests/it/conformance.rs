@@ -1,4 +1,4 @@
-//! The backend of this machine is held to what every backend has to do, and killed at every step
+//! The backends of this machine are held to what every backend has to do, and killed at every step
 //! of it.
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,31 +9,42 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use warren_core::{CreateRequest, Isolation, OwnerBond, SandboxId, SandboxSpec};
-use warren_e2e::TestEnv;
-use warren_isolate::{CrashPoint, Native, NativeOptions};
+use warren_e2e::{TestEnv, open_named};
+use warren_isolate::{CrashPoint, LinuxBackend};
 use warren_store::TemplateStore;
 use warren_testkit::conformance::{Deed, Rig, conformance};
 
-struct NativeRig {
+struct MachineRig {
+    name: &'static str,
     /// Closed while another process works.
-    backend: Option<Native>,
+    backend: Option<LinuxBackend>,
     templates: TemplateStore,
     layers: AtomicU64,
     env: TestEnv,
 }
 
-impl NativeRig {
-    fn new() -> Self {
+impl MachineRig {
+    fn new(name: &'static str) -> Self {
         let env = TestEnv::new();
-        let backend = Some(open(&env));
+        let backend = Some(open(name, &env));
         let templates = TemplateStore::open(&env.data_dir()).expect("the template store opens");
-        Self { backend, templates, layers: AtomicU64::new(0), env }
+        Self { name, backend, templates, layers: AtomicU64::new(0), env }
     }
 }
 
-fn open(env: &TestEnv) -> Native {
-    let options = NativeOptions { prepared_networks: 2, ..NativeOptions::at(env.data_dir()) };
-    Native::open(options).expect("the backend opens")
+/// After a check that failed nothing may go on running.
+impl Drop for MachineRig {
+    fn drop(&mut self) {
+        let backend = self.backend.take().unwrap_or_else(|| open(self.name, &self.env));
+        for found in backend.list().unwrap_or_default() {
+            drop(backend.destroy(&found.id));
+        }
+        backend.settle(Duration::from_secs(60));
+    }
+}
+
+fn open(name: &str, env: &TestEnv) -> LinuxBackend {
+    open_named(name, &env.data_dir(), None).expect("the backend opens")
 }
 
 fn word(deed: Deed) -> &'static str {
@@ -50,22 +61,24 @@ fn word(deed: Deed) -> &'static str {
 fn is_step(deed: Deed, point: CrashPoint) -> bool {
     let begins = |word: &str| point.name().starts_with(word);
     match deed {
-        Deed::Create => begins("create."),
-        Deed::Start => begins("resume.") || begins("create.") && point != CrashPoint::CreateDirectory,
+        Deed::Create => begins("create.") || begins("oci."),
+        Deed::Start => {
+            begins("resume.") || begins("oci.") || begins("create.") && point != CrashPoint::CreateDirectory
+        }
         Deed::Halt => begins("halt."),
         Deed::Seal => begins("seal."),
         Deed::Destroy => begins("destroy.") || begins("reap."),
     }
 }
 
-impl Rig for NativeRig {
+impl Rig for MachineRig {
     fn backend(&self) -> &dyn Isolation {
         self.backend.as_ref().expect("it is open")
     }
 
     fn reopen(&mut self) {
         self.backend = None;
-        self.backend = Some(open(&self.env));
+        self.backend = Some(open(self.name, &self.env));
     }
 
     fn request(&self, spec: SandboxSpec, owner: OwnerBond) -> CreateRequest {
@@ -82,17 +95,23 @@ impl Rig for NativeRig {
     }
 
     fn steps(&self, deed: Deed) -> Vec<String> {
-        let points = CrashPoint::ALL.into_iter().filter(|point| is_step(deed, *point));
+        // Only a runtime's start has them.
+        let is_passed = |point: &CrashPoint| {
+            let name = point.name();
+            !name.starts_with("docker.") && (self.name != "native" || !name.starts_with("oci."))
+        };
+        let points = CrashPoint::ALL.into_iter().filter(|point| is_step(deed, *point)).filter(is_passed);
         points.map(|point| point.name().to_owned()).collect()
     }
 
     fn crash(&mut self, step: &str, deed: Deed, request: &CreateRequest) {
         self.backend = None;
         let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
+        life.env("WARREN_TEST_BACKEND", self.name);
         life.arg(self.env.data_dir()).args([step, word(deed), request.id.as_str()]).arg(self.place());
         let output = life.output().expect("it can be started");
         assert_eq!(output.status.signal(), Some(9), "{step} {deed:?}: {output:?}");
-        self.backend = Some(open(&self.env));
+        self.backend = Some(open(self.name, &self.env));
     }
 
     fn kill_first_process(&self, id: &SandboxId) {
@@ -119,15 +138,33 @@ impl Rig for NativeRig {
 
 #[test]
 fn native_is_a_backend() {
-    conformance(NativeRig::new);
+    conformance(|| MachineRig::new("native"));
+}
+
+#[test]
+fn crun_is_a_backend() {
+    conformance(|| MachineRig::new("crun"));
+}
+
+#[test]
+fn runc_is_a_backend() {
+    conformance(|| MachineRig::new("runc"));
+}
+
+#[test]
+fn runsc_is_a_backend() {
+    conformance(|| MachineRig::new("runsc"));
 }
 
 /// A new step is a new point in the list, so a step that no deed of the suite passes cannot be. The
-/// late layer on `/usr` is native's own; `inside` crashes at its steps.
+/// late layer on `/usr` is native's own, and `inside` crashes at its steps; `docker` and `lxd`
+/// have their own.
 #[test]
 fn every_step_is_one_of_the_suite_s() {
     let deeds = [Deed::Create, Deed::Start, Deed::Halt, Deed::Seal, Deed::Destroy];
-    for point in CrashPoint::ALL.into_iter().filter(|point| !point.name().starts_with("defer.")) {
+    let others = ["defer.", "docker.", "lxd."];
+    let is_ours = |point: &CrashPoint| !others.iter().any(|other| point.name().starts_with(other));
+    for point in CrashPoint::ALL.into_iter().filter(is_ours) {
         assert!(deeds.into_iter().any(|deed| is_step(deed, point)), "{}", point.name());
     }
 }

@@ -8,10 +8,10 @@ use warren_isolate::CrashPoint;
 
 const SIGKILL: i32 = 9;
 
-/// Halting, resuming, sealing and the late layer on `/usr` are no steps of a run; `kept`, `sealed`
-/// and `inside` have the same test for them.
+/// Halting, resuming, sealing, the late layer on `/usr` and other backends' steps are no steps of a
+/// run; `kept`, `sealed`, `inside` and their conformance have the same test for them.
 fn steps_of_a_run() -> impl Iterator<Item = CrashPoint> {
-    let kinds = ["halt.", "resume.", "seal.", "defer."];
+    let kinds = ["halt.", "resume.", "seal.", "defer.", "oci.", "docker.", "lxd."];
     let other = move |point: &CrashPoint| kinds.iter().any(|kind| point.name().starts_with(kind));
     CrashPoint::ALL.into_iter().filter(move |point| !other(point))
 }

@@ -2,6 +2,7 @@
 //! what users see.
 
 mod agent;
+mod attacks;
 mod backend;
 mod calls;
 mod conformance;
@@ -9,6 +10,7 @@ mod contexts;
 mod control_groups;
 mod crash;
 mod data_directory;
+mod docker;
 mod doctor;
 mod ending;
 mod escape;
@@ -21,9 +23,11 @@ mod kept;
 mod kernel_tables;
 mod leaks;
 mod limits;
+mod lxd;
 mod mounts;
 mod neighbours;
 mod network;
+mod oci;
 mod output;
 mod ports;
 mod private_usr;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use warren_e2e::{Output, TestEnv, TestServer};
+use warren_e2e::{Output, TestEnv, TestServer, eventually};
 
 #[test]
 fn every_command_takes_every_word_for_a_sandbox() {
@@ -90,7 +90,10 @@ fn of_several_creates_of_a_name_one_succeeds_and_a_killed_server_forgets_no_name
     server.warren(["create", "--name", "db"]).ended(125);
     server.ended(Duration::from_secs(60));
     server.start_again();
-    server.warren(["exec", "db", "--", "true"]).ended(125).says("sandbox_not_found");
+    eventually(Duration::from_secs(60), "what was half made is gone", || {
+        let asked = server.warren(["exec", "db", "--", "true"]).ended(125);
+        asked.errors().contains("sandbox_not_found")
+    });
     server.warren(["create", "--name", "db"]).ok();
     server.warren(["rm", "web", "db"]).ok();
     server.finish();

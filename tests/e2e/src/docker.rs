@@ -1,0 +1,194 @@
+//! A Docker engine of a test's own: its data, its socket and its containers are nobody else's.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal};
+use tempfile::TempDir;
+
+use crate::wait::eventually;
+
+/// Longer than any of its steps takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Fills the directory `$1` with a small root: the machine's own programs, and what they load.
+const ROOT: &str = r#"
+set -e
+mkdir -p "$1"
+cd "$1"
+mkdir -p etc home lib lib64 root tmp usr/bin usr/lib var
+chmod 1777 tmp
+ln -s usr/bin bin
+for name in bash sh true false echo sleep cat chmod cp dd env grep head id kill ln ls mkdir mkfifo mknod mount mv nproc \
+    readlink rm rmdir seq stat sync tail test touch uname wc; do
+    file=$(readlink -f "$(command -v "/usr/bin/$name" || command -v "/bin/$name")")
+    cp "$file" "usr/bin/$name"
+    for library in $(ldd "$file" | grep -o '/[^ ]*'); do
+        mkdir -p ".${library%/*}"
+        cp -L "$library" ".$library"
+    done
+done
+echo 'root:x:0:0:root:/root:/bin/bash' >etc/passwd
+echo 'user:x:1000:1000::/home:/bin/bash' >>etc/passwd
+printf 'root:x:0:\nuser:x:1000:\n' >etc/group
+"#;
+
+/// `dockerd` on a directory of its own. What it holds is gone when it is dropped.
+#[derive(Debug)]
+pub struct DockerEngine {
+    place: TempDir,
+    daemon: Mutex<Option<Child>>,
+}
+
+impl DockerEngine {
+    /// The image that every engine here has.
+    pub const IMAGE: &'static str = "little";
+
+    #[track_caller]
+    #[expect(clippy::new_without_default, reason = "it touches the machine, which a default should not")]
+    pub fn new() -> Self {
+        let disk =
+            std::env::var_os("WARREN_TEST_DIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        let place = tempfile::Builder::new().prefix("warren-docker-").tempdir_in(disk);
+        let engine =
+            Self { place: place.expect("a directory for the engine can be made"), daemon: Mutex::default() };
+        engine.start();
+        engine.import(Self::IMAGE, "ENV FROM_IMAGE=yes");
+        engine
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.place.path().join("docker.sock")
+    }
+
+    /// Starts the daemon, and waits until it answers.
+    #[track_caller]
+    pub fn start(&self) {
+        self.launch();
+        eventually(PATIENCE, "the engine answers", || self.answers());
+    }
+
+    fn answers(&self) -> bool {
+        self.try_ask("GET", "/_ping", &[]).is_some_and(|(status, _)| status == 200)
+    }
+
+    fn launch(&self) {
+        let path = |name: &str| self.place.path().join(name);
+        let log = fs::File::options().create(true).append(true).open(path("log")).expect("a log");
+        let mut daemon = Command::new("dockerd");
+        daemon.arg("--data-root").arg(path("data")).arg("--exec-root").arg(path("exec"));
+        daemon.arg("--pidfile").arg(path("pid"));
+        daemon.arg("--host").arg(format!("unix://{}", self.socket().display()));
+        // Networks of the machine are not touched.
+        daemon.args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"]);
+        daemon.args(["--ip-masq=false", "--live-restore", "--oom-score-adjust=0"]);
+        daemon.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").stdin(Stdio::null());
+        daemon.stdout(log.try_clone().expect("a log")).stderr(log);
+        let daemon = daemon.spawn().expect("`dockerd` can be started: scripts/install-test-deps installs it");
+        *self.daemon.lock() = Some(daemon);
+    }
+
+    /// Ends the daemon at once. What runs in containers goes on.
+    pub fn kill(&self) {
+        self.end(Signal::KILL);
+        // A daemon believes its own that was killed to be there, if that is still to be waited for.
+        for file in ["pid", "exec/containerd/containerd.pid"] {
+            drop(fs::remove_file(self.place.path().join(file)));
+        }
+    }
+
+    fn end(&self, signal: Signal) {
+        let Some(mut daemon) = self.daemon.lock().take() else { return };
+        let pid = i32::try_from(daemon.id()).ok().and_then(Pid::from_raw).expect("it has a number");
+        let _ = rustix::process::kill_process(pid, signal);
+        daemon.wait().expect("the engine can be waited for");
+    }
+
+    /// Makes an image of a small root.
+    #[track_caller]
+    pub fn import(&self, name: &str, change: &str) {
+        let root = self.place.path().join("root");
+        let made = Command::new("bash").args(["-c", ROOT, "bash"]).arg(&root).status();
+        assert!(made.expect("a shell can be run").success(), "the root of an image can be made");
+        let packed = Command::new("tar").arg("--directory").arg(&root).args(["--create", "."]).output();
+        let packed = packed.expect("tar can be run");
+        assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+        fs::remove_dir_all(&root).expect("the root can be removed");
+        let change: String = change.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let path = format!("/v1.41/images/create?fromSrc=-&repo={name}&tag=latest&changes={change}");
+        let (status, answer) = self.ask("POST", &path, &packed.stdout);
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    /// One call of the engine's interface: the status and the body.
+    #[track_caller]
+    pub fn ask(&self, method: &str, path: &str, body: &[u8]) -> (u16, String) {
+        self.try_ask(method, path, body).expect("the engine answers")
+    }
+
+    fn try_ask(&self, method: &str, path: &str, body: &[u8]) -> Option<(u16, String)> {
+        let mut stream = UnixStream::connect(self.socket()).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let length = body.len();
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nHost: engine\r\nContent-Type: application/x-tar\r\nContent-Length: {length}\r\n\r\n"
+        )
+        .ok()?;
+        stream.write_all(body).ok()?;
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok()?;
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+    }
+
+    /// The engine's own description of the container of a sandbox.
+    #[track_caller]
+    pub fn container(&self, sandbox: &str) -> serde_json::Value {
+        let (status, text) = self.ask("GET", &format!("/v1.41/containers/warren-{sandbox}/json"), &[]);
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("a container is described")
+    }
+
+    /// Names of all containers of a data directory.
+    pub fn containers(&self, data_dir: &Path) -> Vec<String> {
+        let instance = fs::read_to_string(data_dir.join("instance")).unwrap_or_default();
+        let (_, text) = self.ask("GET", "/v1.41/containers/json?all=1", &[]);
+        let all: Vec<serde_json::Value> = serde_json::from_str(&text).expect("containers are listed");
+        let ours = all.iter().filter(|found| found["Labels"]["warren.instance"] == instance.as_str());
+        ours.map(|found| found["Names"][0].to_string()).collect()
+    }
+
+    fn remove_all(&self) {
+        let Some((_, text)) = self.try_ask("GET", "/v1.41/containers/json?all=1", &[]) else { return };
+        for found in serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap_or_default() {
+            if let Some(id) = found["Id"].as_str() {
+                self.try_ask("DELETE", &format!("/v1.41/containers/{id}?force=1"), &[]);
+            }
+        }
+    }
+}
+
+impl Drop for DockerEngine {
+    fn drop(&mut self) {
+        if self.daemon.lock().is_none() {
+            // A test failed while it was away.
+            self.launch();
+            let begun = Instant::now();
+            while !self.answers() && begun.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        self.remove_all();
+        self.end(Signal::TERM);
+        // It binds its data to itself, and leaves that if it was killed.
+        let _ = unmount(self.place.path().join("data"), UnmountFlags::DETACH);
+    }
+}

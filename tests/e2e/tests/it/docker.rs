@@ -1,0 +1,24 @@
+//! The backend `docker`, on an engine of the tests' own.
+
+mod rig;
+mod service;
+mod walls;
+
+use warren_testkit::conformance::conformance;
+
+use self::rig::{DockerRig, STEPS};
+
+#[test]
+fn docker_is_a_backend() {
+    let engine = warren_e2e::DockerEngine::new();
+    conformance(|| DockerRig::new(&engine));
+}
+
+/// A new step is a new point in the list, so a step that no deed passes cannot be.
+#[test]
+fn every_step_of_the_engine_is_one_of_the_suite_s() {
+    let own = warren_isolate::CrashPoint::ALL.into_iter().filter(|point| point.name().starts_with("docker."));
+    for point in own {
+        assert!(STEPS.iter().any(|(_, steps)| steps.contains(&point.name())), "{}", point.name());
+    }
+}

@@ -1,0 +1,123 @@
+//! The walls of a sandbox, looked at from inside and in the engine's own words.
+
+use serde_json::Value;
+use warren_core::{CreateRequest, Isolation as _, OwnerBond, SandboxId, SandboxSpec, TemplateName};
+use warren_e2e::{DockerEngine, TestEnv, causes};
+use warren_isolate::{Docker, DockerOptions};
+use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
+
+use super::rig::little;
+
+struct Inside {
+    backend: Docker,
+    id: SandboxId,
+}
+
+impl Inside {
+    fn new(env: &TestEnv, engine: &DockerEngine) -> Self {
+        let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir()) };
+        let backend = Docker::open(options).expect("the backend opens");
+        let found = backend.image(&little()).expect("the engine has the image");
+        let spec = SandboxSpec { user: Some("root".to_owned()), ..SandboxSpec::new(TemplateName::host()) };
+        let id = SandboxId::from_random([7; 16]);
+        let request = CreateRequest::on_image(id.clone(), &spec, OwnerBond::DiesWithOwner, found);
+        backend.create(request).unwrap_or_else(|error| panic!("{}", causes(&error)));
+        Self { backend, id }
+    }
+
+    /// The output of a line, errors included.
+    fn shell(&self, line: &str) -> String {
+        let argv = ["sh", "-c", &format!("exec 2>&1; {line}")].map(Into::into).to_vec();
+        let start = Start { argv, follow: Some(Reader::Holds), ..Start::default() };
+        let stream = self.backend.dial(&self.id).expect("its agent is dialed").into();
+        let mut call: Connection<std::os::unix::net::UnixStream> =
+            Connection::open(stream, &Request::Start(start)).expect("a call");
+        call.reply().expect("the line is run");
+        let mut output = Vec::new();
+        loop {
+            let frame = call.next_frame().expect("a frame").expect("a call ends with a word");
+            match frame.kind {
+                FrameKind::Stdout => output.extend_from_slice(&frame.payload),
+                FrameKind::Message if matches!(parse_reply(&frame.payload), Ok(Reply::Exited(_))) => {
+                    return String::from_utf8(output).expect("output is text");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn root_inside_has_seven_rights_two_filters_and_nothing_of_the_machine() {
+    let (env, engine) = (TestEnv::new(), DockerEngine::new());
+    let inside = Inside::new(&env, &engine);
+    let status = inside.shell("cat /proc/self/status");
+    let field = |name: &str| {
+        let line =
+            status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{status}"));
+        line.trim_start_matches(':').trim().to_owned()
+    };
+    for set in ["CapEff", "CapPrm", "CapBnd"] {
+        let held = u64::from_str_radix(&field(set), 16).unwrap();
+        assert_eq!(held & !0b1111_1011, 0, "{set}: {held:x}");
+    }
+    assert_eq!((field("NoNewPrivs").as_str(), field("Seccomp").as_str()), ("1", "2"));
+    assert!(field("Seccomp_filters").parse::<u32>().unwrap() >= 2, "the engine's and the agent's own");
+
+    let mounts = inside.shell("cat /proc/self/mountinfo");
+    assert!(!mounts.contains("docker.sock"), "{mounts}");
+    let data_dir = env.data_dir().to_string_lossy().into_owned();
+    let ours: Vec<&str> =
+        mounts.lines().filter(|line| line.contains("/docker/agent-") || line.contains("/shared ")).collect();
+    assert_eq!(ours.len(), 2, "{data_dir}: {mounts}");
+    assert!(ours.iter().any(|line| line.contains(" /.warren ro")), "{ours:?}");
+    assert_eq!(inside.shell("ls /sys/class/net").trim(), "lo");
+    let devices = inside.shell("ls /dev");
+    assert!(!devices.contains("vda") && !devices.contains("sda") && !devices.contains("kmsg"), "{devices}");
+
+    assert!(inside.shell("mount -t tmpfs x /tmp").contains("mount:"), "no mount is made");
+    assert!(inside.shell("mknod /tmp/disk b 8 0 || echo refused").contains("refused"));
+    assert!(inside.shell("echo 1 > /proc/sys/kernel/panic || echo refused").contains("refused"));
+    assert!(inside.shell("touch /.warren/x || echo refused").contains("refused"));
+}
+
+/// The directory that is shared with the machine cannot be filled, and nothing be put in the place
+/// of the agent's socket there: it is the file system that refuses, as root may write everywhere.
+#[test]
+fn the_shared_directory_is_sealed_against_root_inside() {
+    let (env, engine) = (TestEnv::new(), DockerEngine::new());
+    let inside = Inside::new(&env, &engine);
+    for line in [
+        "echo x > /run/warren/x",
+        "rm -f /run/warren/agent.sock && ! test -e /run/warren/agent.sock",
+        "ln -s /var/run/docker.sock /run/warren/other",
+        "mv /run/warren/agent.sock /run/warren/moved",
+        "mkdir /run/warren/more",
+    ] {
+        assert!(inside.shell(&format!("{line} || echo refused")).contains("refused"), "{line}");
+    }
+    assert_eq!(inside.shell("echo well"), "well\n");
+}
+
+#[test]
+fn the_engine_is_asked_for_nothing_that_widens_a_container() {
+    let (env, engine) = (TestEnv::new(), DockerEngine::new());
+    let inside = Inside::new(&env, &engine);
+    let container = engine.container(inside.id.as_str());
+    let host = &container["HostConfig"];
+    for (field, wanted) in [
+        ("Privileged", Value::Bool(false)),
+        ("NetworkMode", "none".into()),
+        ("IpcMode", "private".into()),
+        ("PidMode", "".into()),
+        ("UTSMode", "".into()),
+        ("CgroupnsMode", "private".into()),
+        ("PublishAllPorts", Value::Bool(false)),
+    ] {
+        assert_eq!(host[field], wanted, "{field}");
+    }
+    assert_eq!(host["Memory"], host["MemorySwap"]);
+    assert!(host["PidsLimit"].as_i64().unwrap() > 0 && host["NanoCpus"].as_i64().unwrap() > 0);
+    assert_eq!(container["Config"]["Labels"]["warren.sandbox"], inside.id.as_str());
+    assert_eq!(host["LogConfig"]["Type"], "none");
+}
