@@ -21,11 +21,8 @@ works_on() { local a b; a=$(at_neighbour 'cat /tmp/n'); sleep 1; b=$(at_neighbou
 # A busy machine that is emulated takes its time behind gVisor.
 inside() { timeout 120 warren exec "$1" -- sh -c "$2"; }
 before=$(mounts_of_init)
-ends 125 'runsc: it cannot give a sandbox a network' "there is no network behind runsc" warren create --backend runsc
 for wall in crun runc runsc; do
-    net=()
-    [ "$wall" != runsc ] || net=(--net none)
-    id=$(timeout 120 warren create --backend "$wall" --memory 512m "${net[@]}")
+    id=$(timeout 120 warren create --backend "$wall" --memory 512m)
     check "a sandbox is made behind $wall" test -n "$id"
     is one "a command runs behind $wall" inside "$id" 'echo one | tee file'
     check "a snapshot is taken behind $wall" warren snapshot "$id" --name one
@@ -43,6 +40,21 @@ for wall in crun runc runsc; do
     running="$running $id"
 done
 check "the other owner works on" works_on
+
+# gVisor has processes in snapshots.
+warm=$(timeout 120 warren create --backend runsc --net none --user root --memory 512m)
+count() { inside "$warm" 'cat /tmp/n || true'; }
+counts() { local a b; a=$(count); sleep 3; b=$(count); [ -n "$b" ] && [ "$a" != "$b" ]; }
+check "a program counts in its memory" warren exec "$warm" --detach --tag counter -- sh -c 'n=0; while :; do n=$((n+1)); echo $n >/tmp/n; sleep 0.2; done'
+check "it counts" counts
+check "a snapshot has its processes" timeout 120 warren snapshot "$warm" --memory --name warm
+check "and they go on" counts
+check "the program is ended" warren kill "$warm" tag:counter
+says 'its processes go on' "a rollback brings it back" timeout 120 warren rollback "$warm" warm
+check "and it counts again" counts
+is true "a fork has it too" sh -c "timeout 120 warren fork $warm:warm >/tmp/fork && test -s /tmp/fork && echo true"
+is "true" "it counts there" sh -c "timeout 60 warren exec \"\$(cat /tmp/fork)\" -- test -s /tmp/n && echo true"
+check "both are removed" warren rm "$warm" "$(cat /tmp/fork)"
 
 check "the service is restarted" systemctl restart warren
 check "and answers again" await healthy

@@ -37,6 +37,11 @@ pub trait Isolation: Send + Sync {
         None
     }
 
+    /// The half for running processes; `None` from a backend that cannot put them on disk.
+    fn memory(&self) -> Option<&dyn Memory> {
+        None
+    }
+
     /// Where a directory or file that is to be mounted really is, if it may be. Asked before
     /// anything is built, and again when a sandbox is started again.
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
@@ -165,6 +170,9 @@ pub struct CreateRequest {
     /// The disk limit was asked for and must be hard; a default one holds as well as the machine
     /// can.
     pub disk_limit_required: bool,
+    /// The place where [`Memory::suspend`] has put the processes of a sandbox that stood on the
+    /// same files: they go on, and no agent is started.
+    pub memory: Option<PathBuf>,
 }
 
 /// The second half of a backend whose sandboxes stand on layers that can be taken from under them:
@@ -200,6 +208,19 @@ pub trait Layered: Send + Sync {
     /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent. Of one
     /// that runs it is [`IsolationErrorKind::Invalid`].
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;
+}
+
+/// The third half of a backend that can put running processes on disk, in any number of copies
+/// later; one whose [`Capabilities::memory_snapshots`] says so has it, and no other. Reached by
+/// [`Isolation::memory`].
+pub trait Memory: Send + Sync {
+    /// Writes all processes of a sandbox into `into`, which does not exist, and ends them here: it
+    /// is halted then. Connections to its agent break. Its files are at rest from then on, and
+    /// belong to what was written: [`CreateRequest::memory`] goes on with both.
+    ///
+    /// Only of a running sandbox without a network, see [`Capabilities::memory_snapshots`]. After a
+    /// failure it runs on as if nothing had happened, or has ended; its files are kept either way.
+    fn suspend(&self, id: &SandboxId, into: &Path) -> Result<(), IsolationError>;
 }
 
 /// The outcome of a seal.
@@ -265,6 +286,7 @@ impl CreateRequest {
             owner,
             network: None,
             disk_limit_required: false,
+            memory: None,
         }
     }
 
@@ -274,6 +296,7 @@ impl CreateRequest {
         let fresh = self.state == RootState::Fresh;
         let mut needs = Need::of(&self.spec, self.root.kind(), self.disk_limit_required && fresh);
         needs.extend((self.owner == OwnerBond::Outlives).then_some(Need::OutlivesServer));
+        needs.extend(self.memory.is_some().then_some(Need::MemorySnapshots));
         needs
     }
 }

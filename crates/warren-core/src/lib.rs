@@ -69,7 +69,7 @@ pub use image::{
     ImageRef, ImageRefError, KeptStep, StartCommands, Tag, UnknownUser, check_tag,
 };
 pub use isolation::{
-    CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered,
+    CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError, IsolationErrorKind, Layered, Memory,
     MountRefusal, MountSource, OwnerBond, Pulse, Sealed, Usage,
 };
 pub use journal::{Action, FileDeed, JournalEntry, Outcome, ToolAnswer};

@@ -5,7 +5,7 @@ use crate::node::NodeId;
 use crate::owner::Owner;
 use crate::spec::{SandboxKind, SandboxSpec};
 use crate::stack::{Space, Stack};
-use crate::unique::{SessionId, SnapshotId};
+use crate::unique::{LayerId, SessionId, SnapshotId};
 
 /// A point in the history of a sandbox's files. History is a tree: a fork's first parent belongs to
 /// another sandbox.
@@ -38,6 +38,9 @@ pub struct SnapshotRecord {
     pub created_unix_ms: u64,
     pub method: SnapshotMethod,
     pub stack: Stack,
+    /// Where its processes are, if it holds them too: a layer of its own, without files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<LayerId>,
     /// The room that its topmost layer takes, once it is counted.
     pub space: Option<Space>,
     /// It survives a power cut.
@@ -50,6 +53,13 @@ pub struct SnapshotRecord {
     pub kind: SandboxKind,
     pub disk_limit_required: bool,
     pub backend: String,
+}
+
+impl SnapshotRecord {
+    /// Every layer that it needs, the topmost first.
+    pub fn layers(&self) -> impl DoubleEndedIterator<Item = &LayerId> {
+        self.memory.iter().chain(&self.stack.0)
+    }
 }
 
 /// Why a snapshot was taken.
@@ -115,6 +125,9 @@ pub struct History {
     /// It was sent to another state and has not been started since: what its writable layers hold
     /// is not part of that.
     pub moved: bool,
+    /// The processes with which its next start goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<LayerId>,
 }
 
 /// When what a sandbox writes is put on the disk itself, where a power cut cannot reach it.

@@ -19,7 +19,8 @@ use crate::ports::Backend;
 
 pub(crate) use self::door::Door;
 pub(crate) use self::letters::{
-    Capture, CaptureOrder, Copying, Goal, Mail, MoveOrder, Need, RollbackOrder, Task, head_or_start, start_of,
+    Capture, CaptureOrder, Copying, Goal, Mail, MoveOrder, Need, Processes, RollbackOrder, SuspendOrder,
+    Task, head_or_start, start_of,
 };
 pub use self::letters::{EndedProcess, Moved, Patch, RolledBack, Taken, WayBack};
 pub(crate) use self::network::NetworkChange;

@@ -262,6 +262,7 @@ impl Engine {
             stack: snapshot.stack,
             head: Some(snapshot.id),
             forked_from: Some(snapshot.sandbox),
+            memory: snapshot.memory,
             ..history
         };
         Ok((history, Some(pin), imported))

@@ -37,6 +37,7 @@ mod settle;
 mod sight;
 mod start;
 mod status;
+mod suspend;
 mod unfinished;
 
 use std::ops::ControlFlow;
@@ -220,6 +221,13 @@ impl Driver {
             Mail::Capture(order, reply) => {
                 let captured = match ready {
                     Ok(()) => self.capture(*order).await,
+                    Err(error) => Err(error),
+                };
+                drop(reply.send(captured));
+            }
+            Mail::Suspend(order, reply) => {
+                let captured = match ready {
+                    Ok(()) => self.suspend(*order).await,
                     Err(error) => Err(error),
                 };
                 drop(reply.send(captured));

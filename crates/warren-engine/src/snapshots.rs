@@ -51,6 +51,10 @@ pub struct TakeSnapshot {
     /// Answer when it survives a power cut.
     pub durable: bool,
     pub session: Option<SessionId>,
+    /// The processes too, which go on afterwards.
+    pub memory: bool,
+    /// With `memory`: also if callers are inside. Their connections break, what they run goes on.
+    pub force: bool,
 }
 
 /// A turn that is complete.

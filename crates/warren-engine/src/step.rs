@@ -62,6 +62,13 @@ EngineStep {
     CopyCopied = "engine.copy.copied",
     /// It runs again, and no record names the copy.
     CopyThawed = "engine.copy.thawed",
+    /// Its processes are on disk and nowhere else, and the record says that it runs.
+    MemorySuspended = "engine.memory.suspended",
+    /// The snapshot names them, and so does the record, for the next start.
+    MemoryRecorded = "engine.memory.recorded",
+    /// They go on, and that is not yet written down.
+    MemoryMade = "engine.memory.made",
+    MemoryReady = "engine.memory.ready",
     /// A sandbox that goes back has ended, and its record says that it runs.
     RollbackHalted = "engine.rollback.halted",
     /// Its files are captured, and nothing is left in its writable layers.

@@ -9,12 +9,14 @@ mod calls;
 mod elevate;
 mod follow;
 mod input;
+mod let_go;
 mod machine;
 mod reap;
 mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
@@ -58,6 +60,8 @@ pub(crate) fn serve(doors: Doors, config: AgentConfig, machine: Option<Machine>)
 #[derive(Debug)]
 pub(crate) struct Doors {
     pub(crate) listener: OwnedFd,
+    /// Where the listener is, if this process made it.
+    pub(crate) socket: Option<PathBuf>,
     /// When it breaks, the agent ends.
     pub(crate) lifeline: Option<OwnedFd>,
     /// Where `sudo` inside knocks.
@@ -69,7 +73,9 @@ pub(crate) struct Doors {
 struct Agent {
     config: Arc<AgentConfig>,
     poller: Poller,
-    listener: Watched,
+    /// Absent while nothing of the host is held, see `let_go`.
+    listener: Option<Watched>,
+    socket: Option<PathBuf>,
     signals: Watched,
     /// Watched for its end only.
     _lifeline: Option<Watched>,
@@ -117,7 +123,8 @@ impl Agent {
             watched.watch(&poller, flags).map(|()| watched)
         };
         Ok(Self {
-            listener: arm(doors.listener, Token::Listener, EventFlags::IN)?,
+            listener: Some(arm(doors.listener, Token::Listener, EventFlags::IN)?),
+            socket: doors.socket,
             signals: arm(sys::signal_descriptor(&reported)?, Token::Signals, EventFlags::IN)?,
             _lifeline: doors.lifeline.map(|fd| arm(fd, Token::Lifeline, EventFlags::RDHUP)).transpose()?,
             elevations: Elevations::new(doors.sudo, &poller)?,
@@ -183,18 +190,19 @@ impl Agent {
     }
 
     fn accept(&mut self) {
+        let Some(listener) = &mut self.listener else { return };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let mut arrived = Vec::new();
         // A few at a time, so that a crowd at the door does not starve those inside. All are let in
         // before the first is served: one who comes because of what it was answered has sent more
         // than is known here yet.
         while arrived.len() < 16 {
-            match rustix::net::accept_with(&self.listener, flags) {
+            match rustix::net::accept_with(&*listener, flags) {
                 Ok(socket) => arrived.push(socket),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => break,
                 Err(_) => {
-                    self.listener.unwatch(&self.poller);
+                    listener.unwatch(&self.poller);
                     self.timers.set(Instant::now() + ACCEPT_REST, Timer::Accept);
                     break;
                 }
@@ -244,7 +252,7 @@ impl Agent {
         let takes_input = match &connection.phase {
             Phase::Asking { .. } | Phase::Following { .. } | Phase::Feeding { .. } => true,
             Phase::Tunnelling(tunnel) => tunnel.takes_more(),
-            Phase::Answering | Phase::Waiting { .. } | Phase::Listing { .. } => false,
+            Phase::Answering | Phase::LettingGo | Phase::Waiting { .. } | Phase::Listing { .. } => false,
         };
         let full = connection.parked || connection.cargo.is_some();
         let told = flags.intersects(EventFlags::IN | EventFlags::HUP);
@@ -277,7 +285,7 @@ impl Agent {
                     self.timers.cancel(until, Timer::Silence { connection: connection.id });
                 }
             }
-            Phase::Answering | Phase::Listing { .. } => {}
+            Phase::Answering | Phase::LettingGo | Phase::Listing { .. } => {}
         }
     }
 
@@ -294,9 +302,11 @@ impl Agent {
                 Timer::Sweep => self.sweep(now),
                 Timer::Machine => self.renew_machine(now),
                 Timer::Leave => return Loop::Stop,
+                Timer::Door => self.open_door(),
                 Timer::Elevation { session } => self.drop_silent_elevation(session),
                 Timer::Accept => {
-                    let listening = self.listener.watch(&self.poller, EventFlags::IN);
+                    let listener = self.listener.as_mut();
+                    let listening = listener.map_or(Ok(()), |door| door.watch(&self.poller, EventFlags::IN));
                     if listening.and_then(|()| self.elevations.listen(&self.poller)).is_err() {
                         self.timers.set(now + ACCEPT_REST, Timer::Accept);
                     }
@@ -338,6 +348,7 @@ impl Agent {
         match &connection.phase {
             &Phase::Asking { until } => self.begin(connection, until),
             Phase::Answering => finish_answer(connection),
+            Phase::LettingGo => self.let_go(connection),
             &Phase::Following { process } => self.follow(connection, process),
             &Phase::Feeding { process, at_end } => self.feed(connection, process, at_end),
             &Phase::Waiting { process } => self.await_exit(connection, process),

@@ -70,7 +70,11 @@ fn follow(plan: BootPlan) -> Result<Booted, Refusal> {
     privileges::limit(&plan)?;
     identity::enter(&plan)?;
     privileges::drop_for_good(&plan)?;
-    Ok(Booted { doors: Doors { listener, lifeline, sudo, outside }, config: plan.agent, machine })
+    Ok(Booted {
+        doors: Doors { listener, socket: None, lifeline, sudo, outside },
+        config: plan.agent,
+        machine,
+    })
 }
 
 /// Writing `0` moves the writer itself, which spares the kernel the lock that moving another

@@ -7,6 +7,7 @@
 //!                  ├──▶ Waiting ──── exit known ─▶ Answering
 //!                  ├──▶ Listing ──── all rows ───▶ Answering
 //!                  ├──▶ Tunnelling ─ both ends ──▶ closed
+//!                  ├──▶ LettingGo ── all sent ───▶ closed, with all others
 //!                  └──▶ (a file call takes the connection away to a thread)
 //! ```
 //!
@@ -43,6 +44,7 @@ pub(crate) struct Connection {
 pub(crate) enum Phase {
     Asking { until: Instant },
     Answering,
+    LettingGo,
     Following { process: u64 },
     Feeding { process: u64, at_end: AtEnd },
     Waiting { process: u64 },
@@ -174,7 +176,7 @@ impl Connection {
             Phase::Asking { .. } => true,
             Phase::Following { .. } | Phase::Feeding { .. } => !full,
             Phase::Tunnelling(tunnel) => tunnel.takes_more() && !full,
-            Phase::Answering | Phase::Waiting { .. } | Phase::Listing { .. } => false,
+            Phase::Answering | Phase::LettingGo | Phase::Waiting { .. } | Phase::Listing { .. } => false,
         };
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, reads && self.peer.may_send());

@@ -64,7 +64,7 @@ fn serve(words: &[&OsString]) -> Result<(), String> {
 fn listen(path: &OsStr) -> Result<Listener, String> {
     let socket = UnixListener::bind(path)
         .map_err(|error| format!("listen on `{}`: {error}", Path::new(path).display()))?;
-    Ok(Listener::Own(OwnedFd::from(socket)))
+    Ok(Listener::Own(OwnedFd::from(socket), path.into()))
 }
 
 fn inherited(number: &OsStr) -> Result<Listener, String> {

@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Machine,
     /// Processes that were asked to end are waited for no longer, and end with the agent.
     Leave,
+    /// The agent's socket may be made again.
+    Door,
 }
 
 #[derive(Debug, Default)]

@@ -57,6 +57,7 @@ mod sockets;
 mod starter;
 mod starts;
 mod step;
+mod suspend;
 mod sys;
 mod uncounted;
 mod userns;
@@ -75,8 +76,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, DiskSpace, Found, Isolation, IsolationError,
-    IsolationErrorKind, Layered, MountRefusal, MountSource, Profile, Pulse, Root, RootTree, SandboxId,
-    SandboxSpec, Sealed, Usage,
+    IsolationErrorKind, Layered, Memory, MountRefusal, MountSource, Profile, Pulse, Root, RootTree,
+    SandboxId, SandboxSpec, Sealed, Usage,
 };
 
 pub(crate) use self::agent::{PROGRAM, install_alone};
@@ -87,7 +88,7 @@ pub(crate) use self::create::{
     BOOT_PATIENCE, DEFAULT_HOSTNAME, KEPT_CAPABILITIES, Parts, layer, process_limits,
 };
 pub use self::data::OpenError;
-pub(crate) use self::data::{DataDirectory, DialError, Lock, try_lock};
+pub(crate) use self::data::{DataDirectory, DialError, Lock, SOCKET, try_lock};
 pub(crate) use self::layers::clone_mount;
 pub(crate) use self::networks::{Networks, Order};
 pub(crate) use self::record::{place as place_file, start_time, this_boot};
@@ -97,6 +98,7 @@ pub(crate) use self::sockets::Sockets;
 pub(crate) use self::starter::{LinuxOptions, Place, Starter};
 pub(crate) use self::step::Steps;
 pub use self::step::{CrashPoint, CrashPointError};
+pub(crate) use self::sys::{enter_network, network_of_socket};
 
 use self::balance::Balance;
 use self::cgroup::Cgroups;
@@ -266,6 +268,10 @@ impl Isolation for LinuxBackend {
         Some(self)
     }
 
+    fn memory(&self) -> Option<&dyn Memory> {
+        self.backend.capabilities.memory_snapshots.then_some(self)
+    }
+
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
         mounts::source(&self.backend.allowed_mounts, asked)
     }
@@ -371,6 +377,12 @@ impl Isolation for LinuxBackend {
 
     fn balance(&self, groups: &[Vec<SandboxId>]) {
         self.balance.restore(&self.backend.cgroups, groups);
+    }
+}
+
+impl Memory for LinuxBackend {
+    fn suspend(&self, id: &SandboxId, into: &Path) -> Result<(), IsolationError> {
+        suspend::suspend(&self.backend, id, into)
     }
 }
 

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! <data>/oci/<runtime>/                 sandboxes/, trash/ and gate, as `linux` has them
-//! <data>/oci/<runtime>/sandboxes/<id>/  besides: bundle/config.json, runtime/ (the runtime's own
-//!                                       state), pid; agent/ is what runsc's sandbox shares with us
+//! <data>/oci/<runtime>/sandboxes/<id>/  besides: runtime/ with bundle/config.json, state/ (the
+//!                                       runtime's own) and pid; agent/ is what runsc's sandbox
+//!                                       shares with us
 //! ```
 //!
 //! A start: the agent's binary is cloned as the *stage* into a mount table of its own, mounts the
@@ -18,6 +19,7 @@
 //! and its state is a directory of the sandbox that goes with it.
 
 mod config;
+mod memory;
 mod probe;
 mod runtime;
 mod start;
@@ -26,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use warren_core::{
     Capabilities, Check, CreateRequest, DiskQuota, IsolationError, IsolationKind, NetworkSupport, RootKind,
-    SnapshotSupport,
+    SandboxId, SnapshotSupport,
 };
 
 pub use self::runtime::{Runtime, RuntimeError};
@@ -123,9 +125,9 @@ impl Starter for Oci {
         let shared_kernel = self.runtime != Runtime::Runsc;
         Capabilities {
             snapshots: if shared_kernel { SnapshotSupport::Sealed } else { SnapshotSupport::Copied },
-            memory_snapshots: false,
+            memory_snapshots: !shared_kernel,
             roots: vec![RootKind::Layers],
-            network: if shared_kernel { NetworkSupport::Namespace } else { NetworkSupport::None },
+            network: NetworkSupport::Namespace,
             host_mounts: true,
             disk_quota,
             freeze: true,
@@ -147,5 +149,15 @@ impl Starter for Oci {
         hold: &mut Hold,
     ) -> Result<u32, IsolationError> {
         start::start(self, backend, request, parts, hold)
+    }
+
+    fn suspend(
+        &self,
+        backend: &Backend,
+        id: &SandboxId,
+        process: (u32, u32),
+        into: &Path,
+    ) -> Result<(), IsolationError> {
+        memory::suspend(self, backend, id, process, into)
     }
 }

@@ -42,6 +42,7 @@ impl Template {
             owner,
             network: None,
             disk_limit_required: false,
+            memory: None,
             spec,
         }
     }

@@ -8,6 +8,7 @@ mod kept;
 mod layers;
 mod life;
 mod limits;
+mod memory;
 mod refused;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +41,7 @@ pub trait Rig {
     fn steps(&self, deed: Deed) -> Vec<String>;
 
     /// Runs the operation in another process, kills that at the step, and opens the backend again.
-    /// A seal goes into [`Rig::place`].
+    /// A seal and processes go into [`Rig::place`].
     fn crash(&mut self, step: &str, deed: Deed, request: &CreateRequest);
 
     /// Ends the first process of a sandbox, as a fault would.
@@ -61,6 +62,8 @@ pub enum Deed {
     Start,
     Halt,
     Seal,
+    /// Puts the processes on disk.
+    Suspend,
     Destroy,
 }
 
@@ -82,6 +85,7 @@ const CHECKS: &[&[Check]] = &[
     adopted::CHECKS,
     limits::CHECKS,
     layers::CHECKS,
+    memory::CHECKS,
     refused::CHECKS,
 ];
 

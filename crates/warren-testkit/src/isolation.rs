@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use warren_core::{
     Capabilities, Check, CheckStatus, CreateRequest, Created, DiskQuota, DiskSpace, Found, FoundImage,
-    Isolation, IsolationError, IsolationErrorKind, IsolationKind, Layered, MountAccess, MountRefusal,
+    Isolation, IsolationError, IsolationErrorKind, IsolationKind, Layered, Memory, MountAccess, MountRefusal,
     MountSource, Need, NetworkSupport, RootImage, RootKind, RootTree, SandboxId, SandboxSpec, Sealed,
     SnapshotSupport, Usage,
 };
@@ -89,7 +89,7 @@ impl FakeIsolation {
     pub fn everything() -> Capabilities {
         Capabilities {
             snapshots: SnapshotSupport::Sealed,
-            memory_snapshots: false,
+            memory_snapshots: true,
             roots: vec![RootKind::Layers],
             network: NetworkSupport::Namespace,
             host_mounts: true,
@@ -380,6 +380,10 @@ impl Isolation for FakeIsolation {
         layered.then_some(self)
     }
 
+    fn memory(&self) -> Option<&dyn Memory> {
+        self.capabilities.memory_snapshots.then_some(self)
+    }
+
     fn mount_source(&self, asked: &Path) -> Result<MountSource, MountRefusal> {
         if self.capabilities.host_mounts {
             self.host.mount_source(asked)
@@ -503,6 +507,12 @@ impl Layered for FakeIsolation {
 
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError> {
         self.lifecycle(Call::Clear, id, |book| book.clear(id))
+    }
+}
+
+impl Memory for FakeIsolation {
+    fn suspend(&self, id: &SandboxId, into: &Path) -> Result<(), IsolationError> {
+        self.lifecycle(Call::Suspend, id, |book| book.suspend(id, into))
     }
 }
 

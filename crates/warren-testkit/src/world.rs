@@ -202,6 +202,7 @@ impl Templates for FakeTemplates {
             owner,
             network: None,
             disk_limit_required: false,
+            memory: None,
         })
     }
 

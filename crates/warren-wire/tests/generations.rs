@@ -43,6 +43,7 @@ fn requests() -> Vec<Request> {
         Request::List,
         Request::Connect { port: 8080 },
         Request::Usage,
+        Request::LetGo,
     ];
     requests.extend(
         file_operations()

@@ -25,6 +25,7 @@ mod tests {
             durable: true,
             damaged: false,
             depth: 1,
+            memory: false,
             bytes: None,
             inodes: None,
             template: "host".to_owned(),

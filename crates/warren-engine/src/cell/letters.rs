@@ -22,6 +22,7 @@ use crate::ports::Backend;
 pub(crate) enum Mail {
     Do(Task, Reply<Arc<SandboxRecord>>),
     Capture(Box<CaptureOrder>, Reply<Capture>),
+    Suspend(Box<SuspendOrder>, Reply<Capture>),
     RollBack(Box<RollbackOrder>, Reply<Box<RolledBack>>),
     Move(Box<MoveOrder>, Reply<Box<Moved>>),
 }
@@ -88,6 +89,28 @@ pub(crate) struct CaptureOrder {
     /// The operations that led to the state, if that is known better than by looking which have
     /// ended.
     pub(crate) operations: Option<Vec<JournalEntry>>,
+    pub(crate) processes: Processes,
+}
+
+/// The processes that a snapshot has beside files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Processes {
+    Left,
+    /// All of them. `force`: also if callers are inside.
+    Wanted {
+        force: bool,
+    },
+    /// They are in this layer, and nowhere else.
+    Are(LayerId),
+}
+
+/// An order to capture a sandbox's processes with its files, with the sandbox to itself.
+#[derive(Debug)]
+pub(crate) struct SuspendOrder {
+    pub(crate) capture: CaptureOrder,
+    /// Also if callers are inside: their connections break.
+    pub(crate) force: bool,
+    pub(crate) exclusive: Exclusive,
 }
 
 /// How much a copy may cost when a sandbox cannot be sealed.
@@ -183,6 +206,8 @@ pub struct RolledBack {
     pub safety: SnapshotRecord,
     /// The processes that ended with that state.
     pub ended: Vec<EndedProcess>,
+    /// The snapshot's own go on, or will when it is resumed.
+    pub memory: bool,
     /// How to come back to what it replaced; absent if neither an undo nor a redo leads there.
     pub back: Option<WayBack>,
     pub took: Duration,
@@ -257,6 +282,7 @@ impl CaptureOrder {
             need: Need::Always,
             copying: Copying::WhateverItCosts,
             operations: None,
+            processes: Processes::Left,
         }
     }
 

@@ -178,6 +178,7 @@ pub(crate) fn plain_row(record: &SandboxRecord, stack: Stack) -> SnapshotRecord 
         created_unix_ms: record.created_unix_ms,
         method: SnapshotMethod::Unchanged,
         stack,
+        memory: None,
         space: None,
         durable: false,
         damaged: false,

@@ -63,6 +63,8 @@ struct Target {
     /// It is an operation of its own, which an undo takes back; otherwise it is an undo or a redo
     /// of others.
     operation: bool,
+    /// The processes of the snapshot are to go on, if it has any.
+    memory: bool,
     _pin: Pin,
 }
 
@@ -72,6 +74,8 @@ struct Switched {
     safety: SnapshotRecord,
     /// The history has a point for this rollback, so that one undo leads back.
     noted: bool,
+    /// The processes of that state go on.
+    memory: bool,
 }
 
 /// A snapshot that can be gone back to, and what keeps its layers.
@@ -105,7 +109,7 @@ impl Driver {
         }
         self.check_uncaptured(&goal, force, &done).await?;
         let mut ended = Vec::new();
-        let Switched { to, safety, noted } = if self.record.is_live() {
+        let Switched { to, safety, noted, memory } = if self.record.is_live() {
             let running = timeout(LISTING_PATIENCE, self.running()).await.unwrap_or_default();
             ended = running
                 .into_iter()
@@ -121,7 +125,15 @@ impl Driver {
         tracing::info!(sandbox.id = %self.record.id, snapshot.id = %to.id, "a sandbox went back to an earlier state");
         self.engine.squash_if_deep(&self.record);
         let back = if noted { Some(WayBack::Undo(1)) } else { self.way_back(&goal, &safety).await? };
-        Ok(RolledBack { sandbox: self.record.clone(), to, safety, ended, back, took: began.elapsed() })
+        Ok(RolledBack {
+            sandbox: self.record.clone(),
+            to,
+            safety,
+            ended,
+            memory,
+            back,
+            took: began.elapsed(),
+        })
     }
 
     async fn roll_back_live(
@@ -150,7 +162,7 @@ impl Driver {
                 switched
             }
         };
-        let started = self.go_on(prepared).await;
+        let started = self.go_on(prepared, Occasion::Rollback).await;
         let switched = switched?;
         started?;
         self.cell.set_captured(self.cell.changes());
@@ -222,12 +234,14 @@ impl Driver {
 
     /// Names the other layers.
     async fn switch(&mut self, target: Target, safety: SnapshotRecord) -> Result<Switched, EngineError> {
-        let Target { snapshot, redo, operation, _pin } = target;
+        let Target { snapshot, redo, operation, memory, _pin } = target;
         let mut record = self.record.clone();
         record.generation += 1;
         record.history.stack = snapshot.stack.clone();
         // A seal left nothing in its writable layers; of a copy the original is still there.
         record.history.moved = true;
+        record.history.memory = snapshot.memory.clone().filter(|_| memory);
+        let memory = self.engine.memory_of(&record, &self.cell.backend).is_some();
         let mut rows = Vec::new();
         // Going to where it is changes nothing of what can be undone.
         if !operation {
@@ -254,7 +268,7 @@ impl Driver {
             self.engine.shared.keep.sync_soon(&self.record.owner, &id);
         }
         self.passed(EngineStep::RollbackSwitched);
-        Ok(Switched { to: snapshot, safety, noted })
+        Ok(Switched { to: snapshot, safety, noted, memory })
     }
 
     fn row_of_rollback(&self, to: &SnapshotRecord, replaced: &SnapshotRecord) -> SnapshotRecord {
@@ -281,44 +295,59 @@ impl Driver {
 
     /// Starts a halted sandbox on what its record names. If that fails it is stopped, and its files
     /// are kept. `prepared` is the request for that, without layers.
-    async fn go_on(&mut self, prepared: Option<CreateRequest>) -> Result<(), EngineError> {
+    pub(super) async fn go_on(
+        &mut self,
+        prepared: Option<CreateRequest>,
+        occasion: Occasion,
+    ) -> Result<(), EngineError> {
         let started = match self.catch_up().await {
-            Ok(()) => self.start_as_recorded(prepared).await,
+            Ok(()) => self.start_as_recorded(prepared, occasion).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &started {
             self.engine.fault();
-            tracing::error!(sandbox.id = %self.record.id, error = sentence(error), "a sandbox could not be started after a rollback");
-            if let Err(error) = self.stay_stopped().await {
+            tracing::error!(sandbox.id = %self.record.id, error = sentence(error), "a sandbox that stood still could not be started again");
+            if let Err(error) = self.stay_stopped(occasion).await {
                 tracing::error!(sandbox.id = %self.record.id, error = sentence(&error), "cannot write down that a sandbox stopped");
             }
         }
         started
     }
 
-    async fn stay_stopped(&mut self) -> Result<(), EngineError> {
-        let detail = "it could not be started after a rollback".to_owned();
+    async fn stay_stopped(&mut self, occasion: Occasion) -> Result<(), EngineError> {
+        let detail = match occasion {
+            Occasion::Suspension => "its processes could not go on after a snapshot",
+            _ => "it could not be started after a rollback",
+        };
+        let detail = detail.to_owned();
         let ending = Ending { cause: DeathCause::BackendError, detail, files_kept: true };
         let death = ending.certificate(Evidence::default(), self.engine.shared.parts.clock.unix_ms());
         // A record that waits to be written knows more layers than the last one that was.
         let record = self.unfinished.unwritten().map_or(&self.record, |unwritten| &unwritten.record);
         let activity = Activity { busy: Some(Busy::Rollback), ..self.activity() };
-        let last = advance(record.clone(), activity, Request::BecomeStopped)?;
+        let mut last = advance(record.clone(), activity, Request::BecomeStopped)?;
+        // Another start with them would fail like this one.
+        last.history.memory = None;
         self.conclude(SandboxRecord { death: Some(death), ..last }, EngineStep::StopWritten).await
     }
 
-    async fn start_as_recorded(&mut self, prepared: Option<CreateRequest>) -> Result<(), EngineError> {
+    async fn start_as_recorded(
+        &mut self,
+        prepared: Option<CreateRequest>,
+        occasion: Occasion,
+    ) -> Result<(), EngineError> {
         let (engine, record) = (self.engine.inner(), self.record.clone());
         let backend = Arc::clone(&self.cell.backend);
         let request = promptly(move || match prepared {
             Some(mut request) => {
                 engine.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
+                request.memory = engine.memory_of(&record, &backend);
                 Ok(request)
             }
             None => engine.request_for(&record, RootState::Kept, &backend),
         });
         let request = request.await?;
-        let started = self.start_with(request, Occasion::Rollback).await;
+        let started = self.start_with(request, occasion).await;
         started.map_err(|error: StartError| self.start_failed(error))
     }
 
@@ -403,7 +432,9 @@ impl Driver {
             Some(known) => known,
             None => self.usable(&id).await?,
         };
-        Ok(Target { snapshot, redo, operation, _pin: pin })
+        // An undo takes back what was done to files.
+        let memory = matches!(goal, Goal::To(_));
+        Ok(Target { snapshot, redo, operation, memory, _pin: pin })
     }
 
     pub(super) fn nothing_to(&self, what: &'static str) -> EngineError {

@@ -70,6 +70,8 @@ pub(super) enum Occasion {
     Create,
     Resume,
     Rollback,
+    /// Its processes were put on disk.
+    Suspension,
     Move,
 }
 
@@ -80,16 +82,17 @@ impl Occasion {
             Self::Create => (EngineStep::CreateMade, EngineStep::CreateReady),
             Self::Resume => (EngineStep::ResumeMade, EngineStep::ResumeReady),
             Self::Rollback => (EngineStep::RollbackMade, EngineStep::RollbackReady),
+            Self::Suspension => (EngineStep::MemoryMade, EngineStep::MemoryReady),
             Self::Move => (EngineStep::MoveMade, EngineStep::MoveReady),
         }
     }
 
-    /// A rollback and a move have events of their own, when all of it is done.
+    /// The others have events of their own, when all of it is done.
     fn event(self, took_ms: u64) -> Option<Event> {
         match self {
             Self::Create => Some(Event::SandboxReady { took_ms }),
             Self::Resume => Some(Event::SandboxResumed { took_ms }),
-            Self::Rollback | Self::Move => None,
+            Self::Rollback | Self::Suspension | Self::Move => None,
         }
     }
 }
@@ -230,7 +233,11 @@ impl Driver {
     /// Writes down that it is stopped, as before: a failed start left its files as they were.
     pub(super) async fn back_to_rest(&mut self) {
         let stopped = match self.next(Request::BecomeStopped) {
-            Ok(record) => self.must_write(Unwritten { record, end: None, layer: None }).await,
+            Ok(mut record) => {
+                // Another start with these processes would fail like this one.
+                record.history.memory = None;
+                self.must_write(Unwritten { record, end: None, layer: None }).await
+            }
             Err(error) => Err(error),
         };
         if let Err(error) = stopped {
@@ -326,6 +333,7 @@ impl Start {
         driver.engine.check_wall(&record, &driver.cell.backend)?;
         let now_unix_ms = driver.engine.shared.parts.clock.unix_ms();
         record.spec.network = record.spec.network.current(now_unix_ms);
+        record.history.memory = None;
         Ok(Self { engine: driver.engine.inner(), backend: Arc::clone(&driver.cell.backend), record })
     }
 
@@ -492,7 +500,16 @@ impl Engine {
         self.shared.parts.layers.stand_on(&record.history.stack, request.root.trees_mut())?;
         request.state = state;
         request.disk_limit_required = record.disk_limit_required;
+        request.memory = self.memory_of(record, backend);
         Ok(request)
+    }
+
+    /// The processes with which a sandbox's next start goes on, where it can: not behind another
+    /// wall, and not in a network that was opened since.
+    pub(super) fn memory_of(&self, record: &SandboxRecord, backend: &Backend) -> Option<PathBuf> {
+        let can = backend.port.memory().is_some() && record.spec.network.is_none();
+        let layer = record.history.memory.as_ref().filter(|_| can)?;
+        Some(self.shared.parts.layers.place(layer))
     }
 
     /// The request for a machine of this engine's that stands on its template or image.

@@ -61,7 +61,8 @@ impl Engine {
         if snapshot.damaged {
             return Err(EngineError::SnapshotDamaged { id: id.clone() });
         }
-        let pin = self.shared.keep.pin(&snapshot.stack.0);
+        let layers: Vec<_> = snapshot.layers().cloned().collect();
+        let pin = self.shared.keep.pin(&layers);
         Ok((snapshot, pin))
     }
 

@@ -114,6 +114,7 @@ impl Engine {
                 return Ok(0);
             }
             keep(&record.history.stack.0);
+            keep(record.history.memory.as_slice());
         }
         for backend in &parts.backends {
             for found in backend.list().map_err(EngineError::Backend)? {

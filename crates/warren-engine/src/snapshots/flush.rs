@@ -61,7 +61,7 @@ impl Engine {
         let learning = self.shared.keep.collecting.read();
         for (owner, id) in waiting {
             let row = parts.catalog.snapshot(owner, id)?.filter(|row| !row.durable && !row.damaged);
-            row.iter().flat_map(|row| &row.stack.0).for_each(|layer| pin.add(layer.clone()));
+            row.iter().flat_map(|row| row.layers()).for_each(|layer| pin.add(layer.clone()));
             rows.extend(row);
         }
         drop(learning);
@@ -87,7 +87,7 @@ impl Engine {
     fn sort_out_lost(&self, rows: &mut Vec<SnapshotRecord>) -> Result<(), EngineError> {
         let mut safe = Vec::new();
         for row in rows.drain(..) {
-            match self.shared.parts.layers.sync(&row.stack.0) {
+            match self.shared.parts.layers.sync(&layers_of(std::slice::from_ref(&row))) {
                 Ok(()) => safe.push(row),
                 Err(error) if is_lost(&error) => {
                     self.fault();
@@ -116,7 +116,7 @@ impl Engine {
 
 /// Every layer of these snapshots, once.
 pub(super) fn layers_of(rows: &[SnapshotRecord]) -> Vec<LayerId> {
-    let mut layers: Vec<LayerId> = rows.iter().flat_map(|row| row.stack.0.iter().cloned()).collect();
+    let mut layers: Vec<LayerId> = rows.iter().flat_map(|row| row.layers().cloned()).collect();
     layers.sort();
     layers.dedup();
     layers

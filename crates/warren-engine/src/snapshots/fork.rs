@@ -87,7 +87,9 @@ fn forked(snapshot: &SnapshotRecord, original: Option<&SandboxRecord>, order: &F
     spec.labels.extend(order.labels.clone());
     // Where it may go is no part of a state: what was closed since is closed to forks of earlier
     // states, too.
-    spec.network = original.map_or(&snapshot.spec, |original| &original.spec).network.inherited();
+    let network = &original.map_or(&snapshot.spec, |original| &original.spec).network;
+    // And processes have the one that they were captured with, which is none.
+    spec.network = if snapshot.memory.is_some() { &snapshot.spec.network } else { network }.inherited();
     NewSandbox {
         spec,
         name: order.name.clone(),

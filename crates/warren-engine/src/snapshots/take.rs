@@ -1,11 +1,10 @@
-use warren_core::{Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
+use warren_core::{Busy, Need, Owner, SandboxId, SessionId, SnapshotReason, Space, Stack};
 
 use super::records::check_name;
 use super::{TakeSnapshot, TurnDone};
-use crate::cell::Taken;
-use crate::cell::{Capture, CaptureOrder};
+use crate::cell::{Capture, CaptureOrder, Mail, Processes, SuspendOrder, Taken};
 use crate::error::Field;
-use crate::ports::blocking;
+use crate::ports::{blocking, finished};
 use crate::{Engine, EngineError, Sandbox, SandboxHistory};
 
 /// The end of a turn does not wait for the counting of more files than this.
@@ -14,10 +13,12 @@ const MOST_COUNTED: u64 = 20_000;
 impl SandboxHistory {
     /// Captures a sandbox's files.
     pub async fn take(&self, order: TakeSnapshot) -> Result<Taken, EngineError> {
-        let TakeSnapshot { name, durable, session } = order;
+        let TakeSnapshot { name, durable, session, memory, force } = order;
         let asked = CaptureOrder::asked(SnapshotReason::Request);
         let Sandbox { engine, caller, id } = &self.sandbox;
-        engine.take(&caller.owner, id, CaptureOrder { name, durable, session, ..asked }).await
+        let processes = if memory { Processes::Wanted { force } } else { Processes::Left };
+        let order = CaptureOrder { name, durable, session, processes, ..asked };
+        engine.take(&caller.owner, id, order).await
     }
 
     /// A turn is over: captures the state it left.
@@ -54,7 +55,11 @@ impl Engine {
                 return Err(EngineError::invalid(Field::Session, message));
             }
         }
-        match self.capture(owner, id, order).await? {
+        let captured = match order.processes {
+            Processes::Wanted { force } => self.suspend(owner, id, order, force).await,
+            Processes::Left | Processes::Are(_) => self.capture(owner, id, order).await,
+        };
+        match captured? {
             Capture::Taken(taken) => Ok(*taken),
             Capture::NotKept(why) => Err(EngineError::SnapshotsUnavailable(why)),
             Capture::Same(_) => {
@@ -62,6 +67,37 @@ impl Engine {
                 Err(EngineError::SnapshotsUnavailable(why))
             }
         }
+    }
+
+    /// Captures a sandbox with its processes, which stand still meanwhile. Calls wait.
+    async fn suspend(
+        &self,
+        owner: &Owner,
+        id: &SandboxId,
+        order: CaptureOrder,
+        force: bool,
+    ) -> Result<Capture, EngineError> {
+        let (engine, owner, id) = (self.clone(), owner.clone(), id.clone());
+        finished(async move {
+            loop {
+                let cell = engine.wake(&owner, &id).await?;
+                cell.backend.layered()?;
+                cell.backend.require(Need::MemorySnapshots)?;
+                engine.check_wall(&cell.record(), &cell.backend)?;
+                let occupied = cell.occupy_for(Busy::Snapshot, force);
+                let exclusive = occupied.map_err(|(status, reason)| EngineError::Denied {
+                    id: id.clone(),
+                    status,
+                    reason,
+                })?;
+                let order = SuspendOrder { capture: order.clone(), force, exclusive };
+                if let Some(answer) = cell.send(|reply| Mail::Suspend(Box::new(order), reply)).await {
+                    return answer;
+                }
+                engine.await_successor().await?;
+            }
+        })
+        .await
     }
 
     /// The space of the layers that a sandbox made itself; `None` if that takes long to count.

@@ -209,6 +209,7 @@ impl Engine {
                 created_unix_ms: snapshot.created_unix_ms.min(now_ms),
                 method: SnapshotMethod::Copied,
                 stack: snapshot.stack,
+                memory: None,
                 space: None,
                 durable: true,
                 damaged: false,

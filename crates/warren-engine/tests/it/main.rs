@@ -23,6 +23,7 @@ mod images;
 mod in_flight;
 mod keeping;
 mod lifecycle;
+mod memory;
 mod model;
 mod moving;
 mod names;

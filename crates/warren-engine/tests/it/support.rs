@@ -194,6 +194,13 @@ pub(crate) fn acquire() -> Acquire {
     Acquire { fresh: true, ..Acquire::new("tester", new_sandbox()) }
 }
 
+/// As [`acquire`], for a sandbox without a network.
+pub(crate) fn without_network() -> Acquire {
+    let mut acquire = acquire();
+    acquire.sandbox.spec.network = warren_core::NetworkPolicy::none();
+    acquire
+}
+
 pub(crate) fn attach(id: &SandboxId) -> Attach {
     Attach {
         sandbox: id.clone().into(),

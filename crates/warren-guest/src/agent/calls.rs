@@ -71,6 +71,7 @@ impl Agent {
                 self.timers.set(until, Timer::Silence { connection: connection.id });
             }
             Request::File(call) => return Ok(Step::HandOver(call)),
+            Request::LetGo => self.begin_to_let_go(connection)?,
         }
         Ok(Step::Again)
     }

@@ -52,3 +52,15 @@ pub(super) fn enter(plan: &BootPlan) -> Result<(), Refusal> {
     sys::enter_user_namespace(&namespace).step("user namespace", "enter it")?;
     sys::set_file_ids(0).step("user namespace", "take its root's rights to files")
 }
+
+/// Enters the sandbox's user namespace as its root.
+pub(super) fn enter_as_root(plan: &BootPlan) -> Result<(), Refusal> {
+    let namespace = sys::inherit(plan.user_namespace).step("user namespace", "take it")?;
+    let become_root = || {
+        rustix::thread::set_thread_groups(&[])?;
+        sys::enter_user_namespace(&namespace)?;
+        rustix::thread::set_thread_res_gid(Gid::ROOT, Gid::ROOT, Gid::ROOT)?;
+        rustix::thread::set_thread_res_uid(Uid::ROOT, Uid::ROOT, Uid::ROOT)
+    };
+    become_root().step("user namespace", "enter it as root")
+}

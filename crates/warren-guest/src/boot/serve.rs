@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -20,18 +21,18 @@ use crate::machine::{Cover, Covers, Gauges, Machine, Size};
 pub(crate) enum Listener {
     /// A socket that was opened outside.
     Inherited(FdNumber),
-    Own(OwnedFd),
+    Own(OwnedFd, PathBuf),
 }
 
 /// Carries out the plan in `plan`, a descriptor's number or a path. Without one the process stays
 /// as it is.
 pub(crate) fn serve(listener: Listener, plan: Option<&OsStr>) -> Result<Booted, Refusal> {
-    let listener = match listener {
-        Listener::Inherited(number) => sys::inherit(number).step("descriptors", "take the listener")?,
-        Listener::Own(socket) => socket,
+    let (listener, socket) = match listener {
+        Listener::Inherited(number) => (sys::inherit(number).step("descriptors", "take the listener")?, None),
+        Listener::Own(listener, socket) => (listener, Some(socket)),
     };
     let Some(plan) = plan else {
-        let doors = Doors { listener, lifeline: None, sudo: None, outside: None };
+        let doors = Doors { listener, socket, lifeline: None, sudo: None, outside: None };
         return Ok(Booted { doors, config: AgentConfig::default(), machine: None });
     };
     sys::close_on_exec_from(3).step("descriptors", "mark inherited descriptors")?;
@@ -49,7 +50,7 @@ pub(crate) fn serve(listener: Listener, plan: Option<&OsStr>) -> Result<Booted, 
     if !seccomp.is_empty() {
         privileges::load_filter(&seccomp).step("seccomp", "load the filter")?;
     }
-    Ok(Booted { doors: Doors { listener, lifeline, sudo, outside: None }, config: agent, machine })
+    Ok(Booted { doors: Doors { listener, socket, lifeline, sudo, outside: None }, config: agent, machine })
 }
 
 /// Does not wait for somebody at the other end.

@@ -73,6 +73,9 @@ fn prepare(plan: StagePlan) -> Result<(StagePlan, Vec<OwnedFd>), Refusal> {
     // The rest of what was taken on is given back by the execution itself.
     rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::empty())
         .step("stage", "give the runtime root's ordinary rights")?;
+    if plan.enters == Some(true) {
+        identity::enter_as_root(boot)?;
+    }
     Ok((plan, descriptors))
 }
 

@@ -1,5 +1,6 @@
 //! The agent as a host sees it: the built binary, a real socket, real processes.
 
+mod door;
 mod files;
 mod hostile;
 mod input;

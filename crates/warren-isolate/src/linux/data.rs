@@ -68,7 +68,7 @@ impl Drop for Making<'_> {
     }
 }
 
-const SOCKET: &str = "agent.sock";
+pub(crate) const SOCKET: &str = "agent.sock";
 
 /// The pause between two looks whether remains are gone.
 const PAUSE: Duration = Duration::from_millis(2);

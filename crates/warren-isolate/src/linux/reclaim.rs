@@ -61,7 +61,7 @@ fn judge(backend: &Backend, id: SandboxId, lock: Lock) -> Option<Remains> {
     let directory = backend.data.sandbox(&id);
     match Record::load(&directory) {
         Some(record) if record.owner == OwnerBond::Outlives => {
-            if record.stage == Stage::Resuming {
+            if matches!(record.stage, Stage::Resuming | Stage::Suspending) {
                 drop(halt::end(backend, &record, &mut Hold::default()));
             }
             None

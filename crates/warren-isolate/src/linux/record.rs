@@ -56,6 +56,8 @@ pub(super) enum Stage {
     Halted,
     /// It is being started again from its files.
     Resuming,
+    /// Its processes are being put on disk.
+    Suspending,
 }
 
 impl Record {
@@ -247,6 +249,7 @@ mod tests {
             owner: OwnerBond::Outlives,
             network: None,
             disk_limit_required: false,
+            memory: None,
         };
         Record::new(&request, std::process::id(), 0, QuotaKind::Watched, None)
     }

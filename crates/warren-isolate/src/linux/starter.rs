@@ -4,7 +4,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use warren_core::{Capabilities, Check, CreateRequest, DiskQuota, IsolationError};
+use warren_core::{
+    Capabilities, Check, CreateRequest, DiskQuota, IsolationError, IsolationErrorKind, SandboxId,
+};
 
 use super::create::Parts;
 use super::step::CrashPoint;
@@ -70,4 +72,17 @@ pub(crate) trait Starter: fmt::Debug + Send + Sync {
         parts: Parts,
         hold: &mut Hold,
     ) -> Result<u32, IsolationError>;
+
+    /// As [`warren_core::Memory::suspend`]. The number of the first process and the sandbox's range
+    /// are those of its record; whatever is left running is the caller's to end.
+    fn suspend(
+        &self,
+        _backend: &Backend,
+        id: &SandboxId,
+        _process: (u32, u32),
+        _into: &Path,
+    ) -> Result<(), IsolationError> {
+        let action = format!("put the processes of {id} on disk");
+        Err(IsolationError::new(IsolationErrorKind::Unsupported, action))
+    }
 }

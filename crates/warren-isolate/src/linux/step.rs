@@ -33,6 +33,8 @@ crash_points! {
     CreateSpawn = "create.spawn",
     OciStaged = "oci.staged",
     OciStarted = "oci.started",
+    MemoryLetGo = "memory.let_go",
+    MemoryWritten = "memory.written",
     DockerMade = "docker.made",
     DockerStarted = "docker.started",
     LxdMade = "lxd.made",

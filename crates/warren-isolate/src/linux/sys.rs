@@ -435,11 +435,23 @@ pub(super) fn unshare_network() -> Result<(), Errno> {
 }
 
 /// Moves this thread into another network namespace.
-pub(super) fn enter_network(namespace: &OwnedFd) -> Result<(), Errno> {
+pub(crate) fn enter_network(namespace: &OwnedFd) -> Result<(), Errno> {
     rustix::thread::move_into_link_name_space(
         namespace.as_fd(),
         Some(rustix::thread::LinkNameSpaceType::Network),
     )
+}
+
+/// The network namespace that a socket is in.
+pub(crate) fn network_of_socket(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
+    const SIOCGSKNS: libc::Ioctl = 0x894c;
+    // SAFETY: the call takes no argument and answers a new descriptor, which nobody else has.
+    unsafe {
+        let answer = libc::ioctl(socket.as_raw_fd(), SIOCGSKNS);
+        let namespace = checked(answer.into())?;
+        let namespace = RawFd::try_from(namespace).map_err(|_| Errno::BADF)?;
+        Ok(<OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(namespace))
+    }
 }
 
 /// Raises the loopback interface of this thread's network namespace.

@@ -76,6 +76,8 @@ pub(super) struct Shape<'a> {
     pub(super) group: Option<String>,
     /// Where the agent finds what it shares with the host, staged as the last bind.
     pub(super) shared: Option<&'static str>,
+    /// The runtime is in the sandbox's user namespace already.
+    pub(super) enters: bool,
 }
 
 impl Shape<'_> {
@@ -106,10 +108,13 @@ impl Shape<'_> {
             "readonlyPaths": READ_ONLY,
             "rootfsPropagation": "private",
         });
-        let map = json!([{"containerID": 0, "hostID": self.parts.id_base, "size": MAPPED_IDS}]);
-        linux["uidMappings"] = map.clone();
-        linux["gidMappings"] = map;
-        let mut names = vec!["pid", "ipc", "uts", "mount", "user"];
+        let mut names = vec!["pid", "ipc", "uts", "mount"];
+        if !self.enters {
+            let map = json!([{"containerID": 0, "hostID": self.parts.id_base, "size": MAPPED_IDS}]);
+            linux["uidMappings"] = map.clone();
+            linux["gidMappings"] = map;
+            names.push("user");
+        }
         if self.runtime != Runtime::Runsc {
             names.push("cgroup");
             linux["seccomp"] = seccomp_document(self.request.spec.profile);

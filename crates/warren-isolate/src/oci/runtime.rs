@@ -55,6 +55,10 @@ pub(super) struct Run<'a> {
     pub(super) id: &'a str,
     /// Descriptors from 3 on that the agent gets.
     pub(super) descriptors: usize,
+    /// Processes that go on, in the directory where they were put.
+    pub(super) memory: Option<&'a str>,
+    /// It has a network besides its own loopback.
+    pub(super) network: bool,
 }
 
 impl Runtime {
@@ -125,7 +129,9 @@ impl Runtime {
             Self::Runsc => vec![
                 // Works everywhere, also inside a virtual machine.
                 "--platform=ptrace",
-                "--network=none",
+                // Sockets are those of the namespace that the stage has entered, and our rules hold
+                // for them. Without a network its kernel keeps loopback to itself.
+                if run.network { "--network=host" } else { "--network=none" },
                 "--ignore-cgroups",
                 // The agent's own socket, in a directory that holds nothing else.
                 "--host-uds=all",
@@ -133,7 +139,9 @@ impl Runtime {
                 "--file-access=shared",
             ],
         };
-        words.extend(["--root", run.state, "run", "--detach", "--pid-file", run.pid_file]);
+        let verb = if run.memory.is_some() { "restore" } else { "run" };
+        words.extend(["--root", run.state, verb, "--detach", "--pid-file", run.pid_file]);
+        words.extend(run.memory.into_iter().flat_map(|image| ["--image-path", image]));
         let descriptors = run.descriptors.to_string();
         if run.descriptors > 0 {
             words.extend(["--preserve-fds", &descriptors]);

@@ -10,24 +10,29 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
-use warren_core::{CreateRequest, IsolationError};
+use warren_core::{CreateRequest, IsolationError, SandboxId};
 use warren_wire::guest::{
-    BindMount, BootPlan, ByteString, Connection, Reply, Request, ServePlan, ServedMachine, StagePlan,
+    BindMount, BootPlan, ByteString, Connection, Reply, Request, ServePlan, ServedMachine, StagePlan, Staged,
 };
 
-use super::Oci;
 use super::config::Shape;
 use super::runtime::{ENVIRONMENT, Run, Runtime};
+use super::{Oci, memory};
 use crate::linux::{
     BOOT_PATIENCE, Backend, CrashPoint, DialError, Hold, Parts, clone_mount, layer, remove_tree,
 };
 
 /// The part of a sandbox's directory that a sandbox of runsc can write to.
 pub(super) const SHARED: &str = "agent";
+/// The agent's program in it.
+pub(super) const AGENT: &str = "warren-guest";
 /// The agent's plan in it, until the agent has read it.
 const PLAN: &str = "plan";
+/// The part that the runtime works in, and what it finds there and leaves there.
+pub(super) const RUNTIME: &str = "runtime";
 const BUNDLE: &str = "bundle";
-const STATE: &str = "runtime";
+const CONFIGURATION: &str = "bundle/config.json";
+pub(super) const STATE: &str = "state";
 const PID: &str = "pid";
 
 /// Directories that every machine has one of, into which everybody may go: a sandbox's root has to
@@ -61,13 +66,19 @@ pub(super) fn start(
 ) -> Result<u32, IsolationError> {
     let name = oci.runtime.name();
     let failed = |error: StartError| layer(&format!("the sandbox with `{name}`"), error);
+    if let Some(memory) = &request.memory {
+        memory::check(oci, memory)?;
+    }
     let needed = [backend.data.root(), oci.installed.program.as_path()];
     let desk = Desk::new(backend, request, &needed).map_err(|error| layer("bundle", error))?;
     let (mut said, output) = io::pipe().map_err(|error| layer("a pipe", error))?;
     rustix::io::ioctl_fionbio(&said, true).map_err(|errno| layer("a pipe", io::Error::from(errno)))?;
-    let sent =
+    let mut sent =
         Sent::prepare(oci, backend, request, &parts, &desk).map_err(|error| layer("agent plan", error))?;
     desk.write(oci, backend, request, &parts, &sent).map_err(|error| layer("bundle", error))?;
+    if enters(oci.runtime, request) {
+        sent.entered = Some(desk.open_to(parts.id_base).map_err(|error| layer("bundle", error))?);
+    }
     let plan = stage_plan(oci, backend, request, &parts, &desk, &sent, output.as_raw_fd());
     let mut inherited = parts.descriptors();
     inherited.extend(sent.numbers());
@@ -82,11 +93,11 @@ pub(super) fn start(
     wait(hold).map_err(|()| failed(StartError::Slow { name }))?;
     let pid = desk.pid().ok_or_else(|| failed(StartError::Refused { name, said: read(&mut said) }))?;
     backend.passed(CrashPoint::OciStarted);
-    ask(backend, request, pid).map_err(|error| {
+    ask(backend, &request.id, pid).map_err(|error| {
         let text = read(&mut said);
         failed(StartError::Mute { name, said: if text.is_empty() { error } else { text } })
     })?;
-    desk.close().map_err(|error| layer("agent socket", error))?;
+    close(&desk.directory).map_err(|error| layer("agent socket", error))?;
     backend.limit(request)?;
     backend.passed(CrashPoint::CreateBoot);
     Ok(pid)
@@ -99,6 +110,12 @@ fn joins(runtime: Runtime, backend: &Backend) -> bool {
     runtime != Runtime::Runc || backend.cgroups.hybrid().is_some()
 }
 
+/// True if the runtime itself is in the sandbox's user namespace. gVisor with a network runs in the
+/// one that it is started in: elsewhere it would be the host's root.
+fn enters(runtime: Runtime, request: &CreateRequest) -> bool {
+    runtime == Runtime::Runsc && request.network.is_some()
+}
+
 /// Files of one start in the sandbox's directory.
 struct Desk {
     directory: PathBuf,
@@ -109,20 +126,21 @@ impl Desk {
     /// Removes what an earlier start left and makes what the runtime needs.
     fn new(backend: &Backend, request: &CreateRequest, needed: &[&Path]) -> io::Result<Self> {
         let desk = Self { directory: backend.data.sandbox(&request.id), place: place(needed)? };
-        for part in [BUNDLE, STATE, SHARED] {
+        for part in [RUNTIME, SHARED] {
             let path = desk.directory.join(part);
             if path.symlink_metadata().is_ok() && !remove_tree(&path, || {}) {
                 return Err(io::ErrorKind::DirectoryNotEmpty.into());
             }
         }
-        match fs::remove_file(desk.directory.join(PID)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        for path in [desk.directory.join(BUNDLE), desk.directory.join(STATE), desk.directory.join(SHARED)] {
-            fs::DirBuilder::new().mode(0o700).create(path)?;
+        let (runtime, shared) = (desk.runtime(), desk.directory.join(SHARED));
+        for path in [runtime.join(BUNDLE), runtime.join(STATE), shared] {
+            fs::DirBuilder::new().mode(0o700).recursive(true).create(path)?;
         }
         Ok(desk)
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.directory.join(RUNTIME)
     }
 
     fn write(
@@ -142,26 +160,39 @@ impl Desk {
             arguments: sent.arguments(),
             group: (oci.runtime == Runtime::Runc).then(|| text(&group)).transpose()?,
             shared: sent.shared.as_ref().map(|_| INSIDE),
+            enters: enters(oci.runtime, request),
         };
-        fs::write(self.directory.join(BUNDLE).join("config.json"), serde_json::to_vec(&shape.config())?)
+        fs::write(self.runtime().join(CONFIGURATION), serde_json::to_vec(&shape.config())?)
     }
 
-    /// Takes the shared directory away from the sandbox: it can no longer fill it, nor a file in
-    /// it, nor put anything in the place of its agent's socket.
-    fn close(&self) -> io::Result<()> {
-        let shared = self.directory.join(SHARED);
-        chown(&shared, Some(0), Some(0))?;
-        fs::set_permissions(&shared, fs::Permissions::from_mode(0o711))?;
-        // The agent has read it.
-        match fs::remove_file(shared.join(PLAN)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+    /// Gives the runtime's part to a runtime that is root of the sandbox's user namespace, as a
+    /// detached mount.
+    fn open_to(&self, owner: u32) -> io::Result<OwnedFd> {
+        let runtime = self.runtime();
+        for part in [BUNDLE, CONFIGURATION, STATE] {
+            chown(runtime.join(part), Some(owner), Some(owner))?;
         }
+        chown(&runtime, Some(owner), Some(owner))?;
+        Ok(clone_mount(&runtime)?)
     }
 
     /// The number of the first process, once the runtime has written it.
     fn pid(&self) -> Option<u32> {
-        fs::read_to_string(self.directory.join(PID)).ok()?.trim().parse().ok()
+        fs::read_to_string(self.runtime().join(PID)).ok()?.trim().parse().ok()
+    }
+}
+
+/// Takes back what was given: the sandbox can no longer fill the shared directory, nor a file in
+/// it, nor put anything in the place of its agent's socket.
+pub(super) fn close(directory: &Path) -> io::Result<()> {
+    chown(directory.join(RUNTIME), Some(0), Some(0))?;
+    let shared = directory.join(SHARED);
+    chown(&shared, Some(0), Some(0))?;
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o711))?;
+    // The agent has read it.
+    match fs::remove_file(shared.join(PLAN)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -196,6 +227,8 @@ struct Sent {
     input: Option<RawFd>,
     /// The directory that the sandbox shares with us, as a detached mount.
     shared: Option<OwnedFd>,
+    /// The runtime's part, likewise, for one that [`enters`].
+    entered: Option<OwnedFd>,
     arguments: Vec<String>,
 }
 
@@ -249,7 +282,14 @@ impl Sent {
             "--plan".to_owned(),
             own_plan.to_string(),
         ];
-        Ok(Self { passed, _own: vec![file.into()], input: None, shared: None, arguments: arguments.into() })
+        Ok(Self {
+            passed,
+            _own: vec![file.into()],
+            input: None,
+            shared: None,
+            entered: None,
+            arguments: arguments.into(),
+        })
     }
 
     /// Program, plan and socket in a directory that the sandbox shares with us.
@@ -265,27 +305,33 @@ impl Sent {
         let served = ServePlan { agent, rlimits, lifeline: lifeline.map(|_| 0), ..ServePlan::default() };
         let shared = desk.directory.join(SHARED);
         fs::write(shared.join(PLAN), minicbor::to_vec(&served).map_err(io::Error::other)?)?;
-        backend.copy_agent(&shared.join("warren-guest"))?;
+        match &request.memory {
+            // What goes on is the program that was running, whatever is installed now.
+            Some(memory) => drop(fs::copy(memory.join(AGENT), shared.join(AGENT))?),
+            None => backend.copy_agent(&shared.join(AGENT))?,
+        }
         // Until the agent has made its socket; see `close`.
         for path in [shared.join(PLAN), shared.clone()] {
             chown(&path, Some(parts.id_base), Some(parts.id_base))?;
         }
         let inside = |name: &str| format!("{INSIDE}/{name}");
-        let arguments = [
-            inside("warren-guest"),
-            "serve".to_owned(),
-            inside("agent.sock"),
-            "--plan".to_owned(),
-            inside(PLAN),
-        ];
+        let arguments =
+            [inside(AGENT), "serve".to_owned(), inside("agent.sock"), "--plan".to_owned(), inside(PLAN)];
         let input = lifeline.map(|end| end.as_raw_fd());
         let shared = Some(clone_mount(&shared)?);
-        Ok(Self { passed: Vec::new(), _own: Vec::new(), input, shared, arguments: arguments.into() })
+        Ok(Self {
+            passed: Vec::new(),
+            _own: Vec::new(),
+            input,
+            shared,
+            entered: None,
+            arguments: arguments.into(),
+        })
     }
 
     fn numbers(&self) -> impl Iterator<Item = RawFd> {
-        let shared = self.shared.as_ref().map(AsRawFd::as_raw_fd);
-        self.passed.iter().copied().chain(self.input).chain(shared)
+        let mounts = self.shared.iter().chain(&self.entered).map(AsRawFd::as_raw_fd);
+        self.passed.iter().copied().chain(self.input).chain(mounts)
     }
 
     fn arguments(&self) -> Vec<String> {
@@ -317,6 +363,14 @@ fn stage_plan(
         at: INSIDE.into(),
         directory: true,
     }));
+    // Of its own part the runtime sees a mount where it could not go to the original.
+    let runtime = sent.entered.as_ref().map(|mount| {
+        let name = Staged::bind(boot.binds.len());
+        let at = desk.place.join(name);
+        boot.binds.push(BindMount { source: mount.as_raw_fd(), at: (&at).into(), directory: true });
+        at
+    });
+    let runtime = runtime.unwrap_or_else(|| desk.runtime());
     // crun refuses to work where it sees both kinds of control groups.
     let hidden = backend.cgroups.hybrid().filter(|_| oci.runtime == Runtime::Crun);
     let mut plan = StagePlan {
@@ -329,14 +383,18 @@ fn stage_plan(
         descriptors: sent.passed.clone(),
         input: sent.input,
         output,
+        enters: Some(sent.entered.is_some()),
     };
-    let path = |part: &str| desk.directory.join(part).to_string_lossy().into_owned();
+    let path = |part: &str| runtime.join(part).to_string_lossy().into_owned();
+    let memory = request.memory.as_ref().map(|memory| memory.to_string_lossy().into_owned());
     let run = Run {
         state: &path(STATE),
         bundle: &path(BUNDLE),
         pid_file: &path(PID),
         id: request.id.as_str(),
         descriptors: sent.passed.len() + plan.made(),
+        network: request.network.is_some(),
+        memory: memory.as_deref(),
     };
     let words = [oci.runtime.name(), oci.installed.extra].map(str::to_owned).into_iter();
     let words = words.filter(|word| !word.is_empty()).chain(oci.runtime.words(&run));
@@ -356,14 +414,14 @@ fn wait(hold: &mut Hold) -> Result<(), ()> {
 }
 
 /// Asks the agent for a sign of life, as soon as it can be reached.
-fn ask(backend: &Backend, request: &CreateRequest, pid: u32) -> Result<(), String> {
+pub(super) fn ask(backend: &Backend, id: &SandboxId, pid: u32) -> Result<(), String> {
     let deadline = Instant::now() + BOOT_PATIENCE;
     let told = |error: &dyn std::error::Error| {
         let causes = std::iter::successors(Some(error), |error| error.source());
         causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
     };
     let stream = loop {
-        match backend.data.dial(&request.id) {
+        match backend.data.dial(id) {
             Ok(stream) => break UnixStream::from(stream),
             Err(DialError::Ended | DialError::Busy) if Instant::now() < deadline && lives(pid) => {
                 std::thread::sleep(PAUSE);

@@ -36,6 +36,7 @@ pub(crate) fn snapshot(record: &SnapshotRecord) -> api::Snapshot {
         method: snapshot_method(record.method),
         durable: record.durable,
         damaged: record.damaged,
+        memory: record.memory.is_some(),
         depth: u32::try_from(record.stack.depth()).unwrap_or(u32::MAX),
         bytes: record.space.map(|space| space.bytes),
         inodes: record.space.map(|space| space.inodes),
@@ -74,6 +75,7 @@ pub(crate) fn rolled_back(done: &RolledBack) -> api::RolledBack {
         to: snapshot(&done.to),
         safety: snapshot(&done.safety),
         ended: done.ended.iter().map(ended_process).collect(),
+        memory: done.to.memory.is_some().then_some(done.memory),
         back: done.back.map(way_back),
         took_ms: milliseconds(done.took),
     }
@@ -107,8 +109,12 @@ pub(crate) fn promoted(done: &Promoted, apply: bool) -> Result<api::Promoted, Ap
 }
 
 pub(crate) fn take_snapshot(body: api::TakeSnapshot) -> Result<TakeSnapshot, ApiError> {
-    let name = body.name.map(|name| snapshot_name("name", name)).transpose()?;
-    Ok(TakeSnapshot { name, durable: body.durable, session: None })
+    let name = body.name.clone().map(|name| snapshot_name("name", name)).transpose()?;
+    let api::TakeSnapshot { durable, memory, force, .. } = body;
+    if force && !memory {
+        return Err(ApiError::invalid("force", "it is for snapshots with `memory`: others wait for nobody"));
+    }
+    Ok(TakeSnapshot { name, durable, session: None, memory, force })
 }
 
 /// `name` is where the name stands in the request.

@@ -31,7 +31,7 @@ fn backends_are_listed_with_tier_abilities_and_what_is_wrong() {
     assert_eq!(brief[..4], expected, "{list}");
     assert_eq!((&items[0]["tier"], &items[1]["tier"]), (&json!("namespaces"), &json!("user_kernel")));
     let able = json!({
-        "snapshots": "sealed", "memory_snapshots": false, "roots": ["layers"], "network": "namespace",
+        "snapshots": "sealed", "memory_snapshots": true, "roots": ["layers"], "network": "namespace",
         "host_mounts": true, "disk_quota": "project", "freeze": true, "outlives_server": true,
     });
     assert_eq!(items[0]["capabilities"], able);

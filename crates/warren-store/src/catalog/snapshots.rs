@@ -152,7 +152,7 @@ fn count_layers(connection: &Connection, snapshot: i64, record: &SnapshotRecord)
     let mut count = connection
         .prepare_cached("INSERT OR IGNORE INTO snapshot_layers (layer, snapshot) VALUES (?1, ?2)")?;
     // The lowest first: it is the oldest.
-    for layer in record.stack.0.iter().rev() {
+    for layer in record.layers().rev() {
         let known: Option<i64> = number.query_row([node, layer.as_str()], |row| row.get(0)).optional()?;
         let layer = match known {
             Some(number) => number,
@@ -173,7 +173,7 @@ fn discount_layers(connection: &Connection, snapshot: i64, record: &SnapshotReco
         "DELETE FROM layers
          WHERE node = ?1 AND id = ?2 AND NOT EXISTS (SELECT 1 FROM snapshot_layers WHERE layer = layers.number)",
     )?;
-    for layer in &record.stack.0 {
+    for layer in record.layers() {
         discount.execute(params![node, layer.as_str(), snapshot])?;
         forget.execute([node, layer.as_str()])?;
     }
@@ -197,7 +197,7 @@ fn update(connection: &Connection, record: &SnapshotRecord) -> Result<(), JobErr
     let parent = (stored.parent.clone(), stored.before.clone());
     let record = SnapshotRecord { parent: parent.0, before: parent.1, ..record.clone() };
     replace(connection, &record)?;
-    if (&stored.node, &stored.stack) != (&record.node, &record.stack) {
+    if (&stored.node, &stored.stack, &stored.memory) != (&record.node, &record.stack, &record.memory) {
         discount_layers(connection, number, &stored)?;
         count_layers(connection, number, &record)?;
     }

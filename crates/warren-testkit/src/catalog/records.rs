@@ -143,6 +143,7 @@ pub fn sample_snapshot(owner: &Owner, number: u32) -> SnapshotRecord {
         created_unix_ms: u64::from(number) * 1000,
         method: SnapshotMethod::Sealed,
         stack: Stack(vec![LayerId::from_random(bits(number))]),
+        memory: None,
         space: None,
         durable: true,
         damaged: false,

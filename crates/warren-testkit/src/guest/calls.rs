@@ -43,6 +43,7 @@ fn open(guest: &Arc<Guest>, connection: u64, mut line: Line, request: Request) -
             }
         }
         Request::Input { process, keep_open } => input(guest, &mut line, &process, keep_open),
+        Request::LetGo => line.fail(guest, refuse(FailureCode::Unsupported, "its door stays open")),
         Request::Signal(call) => {
             let answer = guest.awake()?.find_running(&call.process).map(|process| {
                 process.signal(call.signal);

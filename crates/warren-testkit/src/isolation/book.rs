@@ -35,7 +35,7 @@ pub(super) struct Book {
 pub(super) struct Sandbox {
     pub(super) life: Life,
     pid: u32,
-    spec: SandboxSpec,
+    pub(super) spec: SandboxSpec,
     owner: OwnerBond,
     pub(super) root: Vec<RootTree>,
     pub(super) tree: Arc<Tree>,
@@ -121,6 +121,11 @@ impl Book {
         }
         if request.spec.network.is_none() == request.network.is_some() {
             self.violations.push(format!("create of {id} in a network that is not what its spec says"));
+        }
+        if let Some(memory) = &request.memory
+            && !self.layers.shelf().is_taken(memory)
+        {
+            self.violations.push(format!("create of {id} with processes that are not there"));
         }
         let upper = self.kept(&request)?;
         let below = self.below(&request, &upper)?;

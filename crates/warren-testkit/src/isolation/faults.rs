@@ -19,6 +19,7 @@ pub enum Call {
     Halt,
     Destroy,
     Seal,
+    Suspend,
     Writable,
     Flush,
     Clear,

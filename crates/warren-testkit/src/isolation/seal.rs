@@ -7,6 +7,7 @@ use warren_core::{IsolationError, IsolationErrorKind, RootTree, SandboxId, Seale
 
 use super::Standing;
 use super::book::{Book, Life, Sandbox};
+use crate::delta::Delta;
 use crate::layers::lower;
 
 /// How long a fake sandbox is frozen for a seal.
@@ -55,6 +56,23 @@ impl Book {
         }
         shelf.standing.insert(key, sandbox.root.clone());
         Ok(Sealed::Done { frozen })
+    }
+
+    /// Processes are not kept: who goes on begins anew.
+    pub(super) fn suspend(&mut self, id: &SandboxId, into: &Path) -> Result<(), IsolationError> {
+        let layers = Arc::clone(&self.layers);
+        let sandbox = self.touch(id, "suspend")?;
+        let mut shelf = layers.shelf();
+        if sandbox.life.standing() != Standing::Running || !sandbox.spec.network.is_none() {
+            shelf.violations.push(format!("suspend of {id}, which is {:?}", sandbox.life.standing()));
+            return Err(invalid(id, "its processes cannot be put on disk"));
+        }
+        if shelf.is_taken(into) || shelf.receive(into, Delta::default).is_none() {
+            shelf.violations.push(format!("suspend of {id} into what is no place of a layer"));
+            return Err(invalid(id, "it is no place of a layer"));
+        }
+        drop(shelf);
+        self.halt(id)
     }
 
     pub(super) fn is_untouched(&self, id: &SandboxId) -> bool {

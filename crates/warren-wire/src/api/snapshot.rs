@@ -36,6 +36,9 @@ pub struct Snapshot {
     pub damaged: bool,
     /// How many layers its files stand on.
     pub depth: u32,
+    /// It holds the processes too.
+    #[serde(default)]
+    pub memory: bool,
     /// The bytes that it holds beyond its parent, once they are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -123,6 +126,15 @@ pub struct TakeSnapshot {
     pub name: Option<String>,
     /// Answer when it survives a power cut. Otherwise it does soon after.
     pub durable: bool,
+    /// Capture the processes too: they stand still meanwhile and then go on, and a rollback to the
+    /// snapshot and its forks go on from there. Only behind a backend whose `memory_snapshots` is
+    /// true, and without a network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub memory: bool,
+    /// With `memory`: also while somebody waits for a command. That connection breaks, and the
+    /// command goes on.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// Gives a snapshot a name, or takes it away.
@@ -234,6 +246,10 @@ pub struct RolledBack {
     /// The processes that ran in it, and ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<EndedProcess>,
+    /// True if the snapshot's processes go on, or will when the sandbox is resumed; absent if it
+    /// holds none. They cannot in a sandbox that has got a network or another backend since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<bool>,
     /// How to come back to the state that was replaced, if an undo or a redo leads there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<WayBack>,

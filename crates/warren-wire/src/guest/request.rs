@@ -63,6 +63,11 @@ pub enum Request {
     /// [`Reply::Usage`].
     #[n(10)]
     Usage,
+    /// [`Reply::Done`]; then the agent ends every call and closes its door, so that nothing of the
+    /// host is left in it, and opens the door again where it was as soon as it may. Only from an
+    /// agent that made its own socket, and not while a file call runs.
+    #[n(11)]
+    LetGo,
 }
 
 /// An answer of the agent.

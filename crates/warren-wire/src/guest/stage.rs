@@ -36,6 +36,9 @@ pub struct StagePlan {
     /// The runtime's standard output and error.
     #[n(8)]
     pub output: FdNumber,
+    /// The runtime runs as root of the sandbox's user namespace, and not as the host's.
+    #[n(9)]
+    pub enters: Option<bool>,
 }
 
 impl StagePlan {

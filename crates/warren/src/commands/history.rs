@@ -74,6 +74,11 @@ impl How {
             };
             ui::tell(&format!("now at {to}, {} old", age_of(&done.to.created_at)));
             print_ended(&done.ended);
+            match done.memory {
+                Some(true) => ui::say("its processes go on where they were"),
+                Some(false) => ui::say("files only: its processes cannot go on here"),
+                None => {}
+            }
             ui::say(&format!("what was there is {}: {}", short(&done.safety.snapshot_id), way_back(done)));
         });
     }

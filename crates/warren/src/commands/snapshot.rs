@@ -17,15 +17,17 @@ const TAKE_EXAMPLES: &str = "\
 Examples:
   warren snapshot \"$id\" --name green
   warren snapshot \"$id\" --json | jq -r .snapshot_id
+  warren snapshot \"$id\" --memory --name warm
   warren rollback \"$id\" green";
 
 /// Keep the state of a sandbox's files, and print the snapshot's id.
 ///
 /// An idle sandbox is sealed in place, in a few milliseconds however much it holds. One with
 /// background processes stands still for a moment while its last changes are copied; the answer
-/// says which way was taken and how long it stood still. Memory and processes are not part of a
-/// snapshot. Snapshots with a name are kept until `warren snapshots rm`; of the others at most 200
-/// are kept (`snapshots.keep_automatic`), fewer the older they are.
+/// says which way was taken and how long it stood still. Processes are part of a snapshot with
+/// --memory only: a rollback to it, and its forks, go on with them where they were. Snapshots with
+/// a name are kept until `warren snapshots rm`; of the others at most 200 are kept
+/// (`snapshots.keep_automatic`), fewer the older they are.
 #[derive(Debug, Args)]
 #[command(after_long_help = TAKE_EXAMPLES)]
 pub(crate) struct Snapshot {
@@ -37,6 +39,12 @@ pub(crate) struct Snapshot {
     /// Answer only once it would survive a power cut
     #[arg(long)]
     durable: bool,
+    /// Keep the processes too; behind runsc, for sandboxes without a network
+    #[arg(long)]
+    memory: bool,
+    /// With --memory: also while somebody waits for a command, which goes on without them
+    #[arg(long, short, requires = "memory")]
+    force: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -44,7 +52,8 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn run(self, global: &Global) -> Result<(), CliError> {
-        let body = TakeSnapshot { name: self.name, durable: self.durable };
+        let Self { name, durable, memory, force, .. } = self;
+        let body = TakeSnapshot { name, durable, memory, force };
         let taken = global.client()?.take_snapshot(self.id.as_str(), &body)?;
         ui::show(self.json, &taken, |taken| {
             ui::print(&taken.snapshot_id);
@@ -56,6 +65,9 @@ impl Snapshot {
 
 fn how(taken: &SnapshotBody) -> String {
     let mut text = word(&taken.method);
+    if taken.memory {
+        text.push_str(", with its processes,");
+    }
     if let Some(took_ms) = taken.took_ms {
         text.push_str(&format!(" in {took_ms:.1} ms"));
     }
@@ -162,7 +174,11 @@ fn flat_row(snapshot: &SnapshotBody) -> [String; 6] {
 
 fn reason(snapshot: &SnapshotBody) -> String {
     let reason = word(&snapshot.reason);
-    if snapshot.damaged { format!("{reason} (damaged)") } else { reason }
+    match (snapshot.damaged, snapshot.memory) {
+        (true, _) => format!("{reason} (damaged)"),
+        (false, true) => format!("{reason} (memory)"),
+        (false, false) => reason,
+    }
 }
 
 fn show_tree(client: &Client, id: &SandboxId, snapshots: &[SnapshotBody]) -> Result<(), CliError> {

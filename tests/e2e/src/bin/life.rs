@@ -87,6 +87,10 @@ fn step(words: &[String]) -> Result<(), Failure> {
             backend.layered().ok_or("it has no layers")?.seal(&id, &into, found.root.trees())?;
             Ok(())
         }
+        "suspend" => {
+            let into = rest.first().map_or_else(|| data_dir.join("suspended"), PathBuf::from);
+            Ok(backend.memory().ok_or("it keeps no processes")?.suspend(&id, &into)?)
+        }
         other => Err(format!("`{other}` is no step").into()),
     }
 }

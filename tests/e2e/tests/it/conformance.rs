@@ -53,6 +53,7 @@ fn word(deed: Deed) -> &'static str {
         Deed::Start => "resume",
         Deed::Halt => "halt",
         Deed::Seal => "seal",
+        Deed::Suspend => "suspend",
         Deed::Destroy => "destroy",
     }
 }
@@ -67,6 +68,7 @@ fn is_step(deed: Deed, point: CrashPoint) -> bool {
         }
         Deed::Halt => begins("halt."),
         Deed::Seal => begins("seal."),
+        Deed::Suspend => begins("memory."),
         Deed::Destroy => begins("destroy.") || begins("reap."),
     }
 }
@@ -161,7 +163,7 @@ fn runsc_is_a_backend() {
 /// have their own.
 #[test]
 fn every_step_is_one_of_the_suite_s() {
-    let deeds = [Deed::Create, Deed::Start, Deed::Halt, Deed::Seal, Deed::Destroy];
+    let deeds = [Deed::Create, Deed::Start, Deed::Halt, Deed::Seal, Deed::Suspend, Deed::Destroy];
     let others = ["defer.", "docker.", "lxd."];
     let is_ours = |point: &CrashPoint| !others.iter().any(|other| point.name().starts_with(other));
     for point in CrashPoint::ALL.into_iter().filter(is_ours) {

@@ -86,7 +86,7 @@ impl Rig for LxdRig<'_> {
             Deed::Start => &["resume.record", "lxd.started", "create.boot"],
             Deed::Halt => &["halt.processes", "halt.record"],
             Deed::Destroy => &["destroy.kill", "reap.files"],
-            Deed::Seal => &[],
+            Deed::Seal | Deed::Suspend => &[],
         };
         steps.iter().map(|step| (*step).to_owned()).collect()
     }
@@ -98,7 +98,7 @@ impl Rig for LxdRig<'_> {
             Deed::Start => "resume",
             Deed::Halt => "halt",
             Deed::Destroy => "destroy",
-            Deed::Seal => unreachable!("it has no layers"),
+            Deed::Seal | Deed::Suspend => unreachable!("it has no layers, and keeps no processes"),
         };
         let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
         life.env("WARREN_TEST_LXD", self.lxd.socket());

@@ -10,6 +10,7 @@ mod modes;
 mod names;
 mod secrets;
 mod tools;
+mod walls;
 mod world;
 
 use serde_json::Value;
@@ -95,6 +96,16 @@ fn assert_unheard(server: &TestServer<'_>, id: &str, what: &[&str]) {
 /// A server on the machine of this Internet.
 pub(crate) fn serve<'env>(env: &'env warren_e2e::TestEnv, internet: &'env Internet) -> TestServer<'env> {
     TestServer::setup(env).inside(internet).set("network.default", "public").start()
+}
+
+/// As [`serve`], with one backend alone.
+fn serve_behind<'env>(
+    env: &'env warren_e2e::TestEnv,
+    internet: &'env Internet,
+    wall: &str,
+) -> TestServer<'env> {
+    let setup = TestServer::setup(env).inside(internet).set("network.default", "public");
+    setup.set("backends.enabled", &format!("[{wall}]")).start()
 }
 
 #[track_caller]

@@ -13,6 +13,7 @@ mod idle;
 mod load;
 mod many_walls;
 mod mass;
+mod memory;
 mod names;
 mod refusals;
 mod shutdown;

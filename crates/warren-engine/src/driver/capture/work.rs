@@ -13,7 +13,7 @@ use warren_core::{
 
 use super::{Posture, plain_row};
 use crate::cell::Cell;
-use crate::cell::{CaptureOrder, Copying, Need, head_or_start, start_of};
+use crate::cell::{CaptureOrder, Copying, Need, Processes, head_or_start, start_of};
 use crate::error::sentence;
 use crate::state::all_snapshots;
 use crate::state::lost;
@@ -369,8 +369,17 @@ impl Work {
     ) -> Result<(SandboxRecord, SnapshotRecord), EngineError> {
         let parts = &self.engine.shared.parts;
         let mut durability = Durability::Process;
+        let memory = match &self.order.processes {
+            Processes::Are(memory) => Some(memory.clone()),
+            Processes::Left | Processes::Wanted { .. } => None,
+        };
+        if let Some(memory) = &memory {
+            let (id, sandbox) = (memory.clone(), Some(self.record.id.clone()));
+            parts.layers.commit(&NewLayer { id, sandbox, created_unix_ms: self.at_unix_ms })?;
+        }
         if self.order.durable {
-            parts.layers.sync(&stack.0)?;
+            let layers: Vec<_> = memory.iter().chain(&stack.0).cloned().collect();
+            parts.layers.sync(&layers)?;
             durability = Durability::Disk;
         }
         let mut record = self.record.clone();
@@ -401,9 +410,12 @@ impl Work {
             method,
             durable: self.order.durable,
             damaged: self.broken,
+            memory,
             ..plain_row(&record, stack.clone())
         };
         record.history.head = Some(snapshot.id.clone());
+        // It is halted now, and goes on with them.
+        record.history.memory.clone_from(&snapshot.memory);
         if method != SnapshotMethod::Unchanged {
             record.history.redo.clear();
         }

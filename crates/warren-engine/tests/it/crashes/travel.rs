@@ -98,6 +98,22 @@ pub(super) async fn through_states(
     engine.of(&me).snapshots().delete(&copy).await?;
     let ended = engine.of(&me).session(&made.session.id).end().await?;
     promises.captured(&ended.taken.snapshot.id, "theirs");
+    with_processes(engine, promises).await
+}
+
+/// Processes are captured, gone back to and forked.
+async fn with_processes(engine: &Engine, promises: &Promises) -> Result<(), EngineError> {
+    let me = owner();
+    let id = engine.of(&me).sessions().acquire(without_network()).await?.sandbox.id;
+    write(engine, promises, &id, "one").await?;
+    let order = TakeSnapshot { memory: true, ..TakeSnapshot::default() };
+    let warm = engine.of(&me).sandbox(&id).history().take(order).await?.snapshot;
+    promises.captured(&warm.id, "one");
+    write(engine, promises, &id, "two").await?;
+    let history = engine.of(&me).sandbox(&id).history();
+    assert!(go(promises, &id, "one", history.rollback(&warm.id, false)).await?.memory);
+    let fork = engine.of(&me).snapshots().fork(&Point::Snapshot(warm.id), forks(1)).await?;
+    promises.holds(&fork[0].sandbox.id, "one");
     Ok(())
 }
 

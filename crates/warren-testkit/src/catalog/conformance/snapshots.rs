@@ -280,6 +280,12 @@ fn layers_and_templates_are_counted(catalog: &dyn Catalog) {
     let python: TemplateName = "python".parse().expect("a name");
     let templates = || catalog.templates_of_snapshots(&here()).expect("a query");
     assert_eq!(templates(), HashSet::from([TemplateName::host(), python]));
+    let warm = SnapshotRecord { memory: Some(layer(4)), ..high.clone() };
+    catalog.update_snapshot(&warm, Durability::Process).expect("it is there");
+    assert_eq!(counted(), [1, 2, 3, 4]);
+    assert_eq!(catalog.snapshots_on(&here(), &layer(4)).expect("a query"), [warm]);
+    catalog.update_snapshot(&high, Durability::Process).expect("it is there");
+    assert_eq!(counted(), [1, 2, 3]);
     let squashed = SnapshotRecord { stack: Stack(vec![layer(4)]), ..high.clone() };
     catalog.update_snapshot(&squashed, Durability::Process).expect("it is there");
     assert_eq!(counted(), [1, 3, 4]);

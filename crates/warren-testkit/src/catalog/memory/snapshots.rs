@@ -92,7 +92,7 @@ impl SnapshotCatalog for MemoryCatalog {
 
     fn layers_of_snapshots(&self, node: &NodeId) -> Result<HashSet<LayerId>, CatalogError> {
         let records = self.enter("layers_of_snapshots")?;
-        Ok(records.snapshots_of(node).flat_map(|record| &record.stack.0).cloned().collect())
+        Ok(records.snapshots_of(node).flat_map(SnapshotRecord::layers).cloned().collect())
     }
 
     fn templates_of_snapshots(&self, node: &NodeId) -> Result<HashSet<TemplateName>, CatalogError> {
@@ -107,7 +107,8 @@ impl SnapshotCatalog for MemoryCatalog {
 
     fn snapshots_on(&self, node: &NodeId, layer: &LayerId) -> Result<Vec<SnapshotRecord>, CatalogError> {
         let records = self.enter("snapshots_on")?;
-        Ok(records.snapshots_of(node).filter(|record| record.stack.0.contains(layer)).cloned().collect())
+        let stands = |record: &&SnapshotRecord| record.layers().any(|known| known == layer);
+        Ok(records.snapshots_of(node).filter(stands).cloned().collect())
     }
 }
 

@@ -12,11 +12,12 @@ use warren_isolate::{Docker, DockerOptions};
 use warren_testkit::conformance::{Deed, Rig};
 
 /// The steps of each deed at which its process is killed.
-pub(super) const STEPS: [(Deed, &[&str]); 5] = [
+pub(super) const STEPS: [(Deed, &[&str]); 6] = [
     (Deed::Create, &["create.directory", "create.record", "docker.made", "docker.started", "create.boot"]),
     (Deed::Start, &["resume.record", "docker.started", "create.boot"]),
     (Deed::Halt, &["halt.processes", "halt.record"]),
     (Deed::Seal, &[]),
+    (Deed::Suspend, &[]),
     (Deed::Destroy, &["destroy.kill", "destroy.trash", "docker.removed", "reap.files"]),
 ];
 
@@ -61,6 +62,7 @@ fn word(deed: Deed) -> &'static str {
         Deed::Start => "resume",
         Deed::Halt => "halt",
         Deed::Seal => "seal",
+        Deed::Suspend => "suspend",
         Deed::Destroy => "destroy",
     }
 }

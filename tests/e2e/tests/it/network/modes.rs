@@ -31,7 +31,7 @@ fn public_is_the_internet_and_nothing_private() {
     finish(server, &internet);
 }
 
-fn check_52_and_63(server: &warren_e2e::TestServer<'_>, internet: &Internet, id: &str) {
+pub(super) fn check_52_and_63(server: &warren_e2e::TestServer<'_>, internet: &Internet, id: &str) {
     for trap in TRAPS {
         assert_closed(server, id, &["http", trap, "80"]);
         assert_closed(server, id, &["tls", trap, "443"]);

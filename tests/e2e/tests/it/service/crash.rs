@@ -103,19 +103,24 @@ fn a_crash_of_the_server_at_any_step_of_the_backend_loses_nothing_that_was_ackno
 ///
 /// Steps of a sandbox's history are tried beside the tests of histories, those of a change of its
 /// network beside the tests of networks, those of the late layer on `/usr` beside the tests of the
-/// machine inside, those of other backends in their conformance, and those of an image's build and
-/// of a move between backends in the engine's own tests.
+/// machine inside, those of other backends in their conformance, those of processes that are put on
+/// disk beside the tests of those, and those of an image's build and of a move between backends in
+/// the engine's own tests.
 fn crash_at_each(steps: &[&str]) {
     let env = TestEnv::new();
     let internet = Internet::new(&env);
     let mut server = TestServer::setup(&env).inside(&internet).set("network.default", "public").start();
     let bystanders = Bystanders::make(&server);
-    let others = ["engine.image.", "engine.move.", "defer.", "oci.", "docker.", "lxd."];
+    let others =
+        ["engine.image.", "engine.move.", "engine.memory.", "defer.", "memory.", "oci.", "docker.", "lxd."];
     let elsewhere = |step: &&str| {
         is_of_history(step) || is_of_a_change(step) || others.iter().any(|begin| step.starts_with(begin))
     };
     for step in steps.iter().copied().filter(|step| !elsewhere(step)) {
         let ask = ask_for(step);
+        // Else the next server would remove what went before, and come past its own step at once.
+        let settled = |server: &TestServer<'_>| remains(server, &env) == 0;
+        eventually(PATIENCE, &format!("all is removed before {step}"), || settled(&server));
         server.kill();
         server.start_again_with(|setup| setup.crash_at(step));
         let before = listed(&server);
@@ -127,8 +132,7 @@ fn crash_at_each(steps: &[&str]) {
         assert_eq!(signal, Some(SIGKILL), "{ask:?} does not come past {step}: {answer:?}");
         server.start_again();
         server.assert_agreement();
-        // Else the next server would remove them, and come past its own step as it starts.
-        eventually(PATIENCE, &format!("the remains of {step} are removed"), || remains(&server, &env) == 0);
+        eventually(PATIENCE, &format!("the remains of {step} are removed"), || settled(&server));
         bystanders.are_well(&server, step);
         match target.or_else(|| listed(&server).into_iter().find(|id| !before.contains(id))) {
             Some(id) => assert_whole_or_gone(&server, (step, ask), &id, answer.is_ok()),

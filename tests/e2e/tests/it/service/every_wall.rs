@@ -59,6 +59,7 @@ fn steps() -> impl Iterator<Item = Step> {
         a_port_answers,
         it_is_paused_and_goes_on,
         its_files_are_captured_and_it_goes_back,
+        its_processes_are_captured_or_that_is_refused,
         it_is_forked,
         what_was_done_is_told,
         limits_hold_and_use_is_told,
@@ -243,6 +244,25 @@ fn its_files_are_captured_and_it_goes_back(day: &mut Day<'_>) {
     assert_eq!(day.shell(mode), "0o640");
     // Going back ends what ran.
     assert!(!day.warren(&["ps", &id]).ok().text().contains("running"), "{}", day.warren(&["ps", &id]).text());
+}
+
+/// It goes back to its processes, which count on from where they were.
+fn its_processes_are_captured_or_that_is_refused(day: &mut Day<'_>) {
+    let id = day.id.clone();
+    let take = || day.warren(&["snapshot", &id, "--memory", "--name", "warm"]);
+    if !day.can.memory_snapshots {
+        take().ended(125).says("capability `memory_snapshots`");
+        return;
+    }
+    day.warren(&["exec", &id, "--detach", "--tag", "counter", "--", "sh", "-c", COUNTER]).ok();
+    eventually(SOON, "it counts", || day.count() > 0);
+    take().ok().says("with its processes");
+    day.goes_on_counting();
+    day.warren(&["kill", &id, "tag:counter"]).ok();
+    day.warren(&["rollback", &id, "warm"]).ok().says("its processes go on");
+    day.goes_on_counting();
+    day.warren(&["kill", &id, "tag:counter"]).ok();
+    day.warren(&["rollback", &id, "one"]).ok();
 }
 
 fn it_is_forked(day: &mut Day<'_>) {

@@ -26,7 +26,7 @@ fn a_thousand_snapshots_of_one_sandbox_stay_quick() {
     let mut took = Vec::with_capacity(COUNT);
     for number in 0..COUNT {
         exec(format!("echo {number} > file; echo {number} > file-$(({number} % 50))"));
-        let body = TakeSnapshot { name: Some(format!("n{number}")), durable: false };
+        let body = TakeSnapshot { name: Some(format!("n{number}")), ..TakeSnapshot::default() };
         let started = Instant::now();
         let taken = client.take_snapshot(&id, &body);
         let taken = taken.unwrap_or_else(|error| panic!("snapshot {number}: {error:?}"));
