@@ -68,7 +68,9 @@ impl Agent {
             limit: CAPACITY,
             places: Vec::new(),
             waiters: Vec::new(),
-            until_closed: start.until_closed == Some(true),
+            // A terminal is hung up when its first process ends. Not every kernel tells the other
+            // side of it: gVisor's does not.
+            until_closed: start.until_closed == Some(true) && start.terminal.is_none(),
             ended: None,
             exit: None,
         }
