@@ -5,6 +5,8 @@ mod docker;
 mod own;
 mod runtime;
 
+pub(crate) use self::runtime::Checkpoint;
+
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

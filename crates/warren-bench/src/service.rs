@@ -31,7 +31,7 @@ use crate::rounds::{Contender, race};
 use crate::session::Session;
 use crate::statistics::Lap;
 
-pub(crate) use self::walls::moves;
+pub(crate) use self::walls::{memory, moves};
 
 /// The subject of most cases.
 const OWN: &str = "warren";

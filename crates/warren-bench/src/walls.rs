@@ -40,7 +40,11 @@ pub(crate) fn measure(session: &mut Session<'_>, live: &LiveSandbox<'_>) -> anyh
         race(session, &format!("walls_answer_{}", runtime.name()), field)?;
     }
     execs(session, live, &walls)?;
-    service::moves(session, &walls.iter().map(|(runtime, _)| runtime.name()).collect::<Vec<_>>())
+    service::moves(session, &walls.iter().map(|(runtime, _)| runtime.name()).collect::<Vec<_>>())?;
+    if walls.iter().any(|(runtime, _)| *runtime == Subject::Runsc) {
+        service::memory(session)?;
+    }
+    Ok(())
 }
 
 fn execs(

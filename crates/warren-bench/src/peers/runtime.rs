@@ -1,7 +1,9 @@
 //! OCI runtimes: one bundle for each command, and one container that stays for commands to be
 //! executed in.
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -11,6 +13,10 @@ use crate::errand::{Errand, WORKER};
 use crate::ground::Ground;
 use crate::machine::CgroupLayout;
 use crate::plan::{MOST_WORKERS, Subject};
+
+/// How long a program may take to fill its memory, and the pause between two looks.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) fn crun(ground: &Ground, program: &str, layout: &CgroupLayout) -> Result<Peer, PeerError> {
     let place = match layout {
@@ -24,9 +30,53 @@ pub(super) fn runc(ground: &Ground, program: &str) -> Result<Peer, PeerError> {
     peer(ground, Subject::Runc, &[program], Place::Here)
 }
 
+const GVISOR: [&str; 4] = ["--platform=ptrace", "--network=none", "--ignore-cgroups", "--rootless=false"];
+
 pub(super) fn runsc(ground: &Ground, program: &str) -> Result<Peer, PeerError> {
-    let options = ["--platform=ptrace", "--network=none", "--ignore-cgroups", "--rootless=false"];
-    peer(ground, Subject::Runsc, &[&[program], &options[..]].concat(), Place::Here)
+    peer(ground, Subject::Runsc, &[&[program], &GVISOR[..]].concat(), Place::Here)
+}
+
+/// A container of gVisor's whose memory is put on disk, with which it ends.
+#[derive(Debug)]
+pub(crate) struct Checkpoint {
+    start: Errand,
+    is_ready: Errand,
+    checkpoint: Errand,
+    clear: Errand,
+    image: PathBuf,
+}
+
+impl Checkpoint {
+    /// `argv` makes the file `/tmp/ready` when its memory is as it is to be.
+    pub(crate) fn of(ground: &Ground, argv: &[&str]) -> Result<Self, PeerError> {
+        let program = super::installed("runsc")?;
+        let bundle = ground.bundle("runsc-memory", argv).map_err(PeerError::Bundle)?;
+        let (bundle, image) = (bundle.display().to_string(), ground.file("checkpoint"));
+        let (name, at) = (format!("{}-memory", ground.prefix), image.display().to_string());
+        let of = |rest: &[&str]| Errand::new([&[&*program], &GVISOR[..], rest].concat());
+        Ok(Self {
+            start: of(&["run", "--detach", "--bundle", &bundle, &name]),
+            is_ready: of(&["exec", &name, "/bin/sh", "-c", "test -e /tmp/ready"]),
+            checkpoint: of(&["checkpoint", "--image-path", &at, &name]),
+            clear: of(&["delete", "--force", &name]),
+            image,
+        })
+    }
+
+    /// Starts it, waits until it is ready, and answers the time of the checkpoint alone.
+    pub(crate) fn time(&self) -> anyhow::Result<Duration> {
+        drop(self.clear.time());
+        drop(std::fs::remove_dir_all(&self.image));
+        self.start.time()?;
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = self.is_ready.time() {
+            anyhow::ensure!(Instant::now() < deadline, "it is not ready: {error}");
+            std::thread::sleep(PAUSE);
+        }
+        let taken = self.checkpoint.time();
+        drop(self.clear.time());
+        Ok(taken?)
+    }
 }
 
 fn peer(ground: &Ground, subject: Subject, words: &[&str], place: Place) -> Result<Peer, PeerError> {
