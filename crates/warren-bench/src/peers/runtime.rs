@@ -42,6 +42,7 @@ pub(crate) struct Checkpoint {
     start: Errand,
     is_ready: Errand,
     checkpoint: Errand,
+    restore: Errand,
     clear: Errand,
     image: PathBuf,
 }
@@ -58,13 +59,15 @@ impl Checkpoint {
             start: of(&["run", "--detach", "--bundle", &bundle, &name]),
             is_ready: of(&["exec", &name, "/bin/sh", "-c", "test -e /tmp/ready"]),
             checkpoint: of(&["checkpoint", "--image-path", &at, &name]),
+            restore: of(&["restore", "--detach", "--bundle", &bundle, "--image-path", &at, &name]),
             clear: of(&["delete", "--force", &name]),
             image,
         })
     }
 
-    /// Starts it, waits until it is ready, and answers the time of the checkpoint alone.
-    pub(crate) fn time(&self) -> anyhow::Result<Duration> {
+    /// Starts it, waits until it is ready, and answers the time of the checkpoint, and of a restore
+    /// after it.
+    pub(crate) fn time(&self) -> anyhow::Result<(Duration, Duration)> {
         drop(self.clear.time());
         drop(std::fs::remove_dir_all(&self.image));
         self.start.time()?;
@@ -75,7 +78,9 @@ impl Checkpoint {
         }
         let taken = self.checkpoint.time();
         drop(self.clear.time());
-        Ok(taken?)
+        let restored = self.restore.time();
+        drop(self.clear.time());
+        Ok((taken?, restored?))
     }
 }
 
