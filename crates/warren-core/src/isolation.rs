@@ -205,6 +205,14 @@ pub trait Layered: Send + Sync {
     /// not be written to, and is at rest only while the sandbox is frozen or halted.
     fn writable(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError>;
 
+    /// True if the writable layers hold what the layers below them have, too, because layers of
+    /// ours are copied into them before a start. A copy of them then stands on the image alone: a
+    /// file that was removed since leaves no trace but its absence. [`Layered::seal`] still answers
+    /// [`Sealed::Unchanged`] where nothing was written since the start.
+    fn holds_layers(&self) -> bool {
+        false
+    }
+
     /// Empties the writable layers of a halted sandbox: somebody has a copy. Idempotent. Of one
     /// that runs it is [`IsolationErrorKind::Invalid`].
     fn clear(&self, id: &SandboxId) -> Result<(), IsolationError>;

@@ -5,7 +5,7 @@
 //! ```text
 //! <data>/docker/agent-<digest>/         the agent's binary: `/.warren` in every sandbox, read-only
 //! <data>/docker/sandboxes/<id>/record   what the sandbox is, see `record`
-//! <data>/docker/sandboxes/<id>/shared/  plan and socket of the agent: `/run/warren` inside
+//! <data>/docker/sandboxes/<id>/shared/  plan and socket of the agent: `/.warren/run` inside
 //! <data>/docker/trash/, gate            as `linux` has them
 //! ```
 //!
@@ -29,20 +29,22 @@ mod probe;
 mod record;
 mod shape;
 mod shared;
+mod snapshots;
+mod upper;
 mod usage;
 mod watch;
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use warren_core::{
     Capabilities, Check, CreateRequest, Created, DiskQuota, DiskSpace, Found, FoundImage, Isolation,
-    IsolationError, IsolationErrorKind, IsolationKind, NetworkSupport, Pulse, Root, RootImage, RootKind,
-    SandboxId, SandboxSpec, SnapshotSupport, Usage,
+    IsolationError, IsolationErrorKind, IsolationKind, Layered, NetworkSupport, Pulse, Root, RootImage,
+    RootKind, SandboxId, SandboxSpec, SnapshotSupport, Usage,
 };
 
 use self::client::{Client, Lifeline};
@@ -50,11 +52,18 @@ use self::keeper::Keeper;
 use self::record::Record;
 use self::watch::Watcher;
 use crate::linux::{
-    CrashPoint, DataDirectory, DialError, Layout, Lock, OpenError, Place, Steps, install_alone,
+    CrashPoint, DataDirectory, DialError, Layout, Lock, OpenError, Place, Steps, Window, install_alone,
 };
+
+/// How long opening waits for an engine that is there.
+const LEARN_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The engine's socket where nobody has moved it.
 const USUAL_SOCKET: &str = "/var/run/docker.sock";
+
+/// Copies layers, the topmost first, as one into an empty directory that a sandbox is going to
+/// write to.
+pub type FillUpper = fn(&[PathBuf], BorrowedFd<'_>) -> std::io::Result<()>;
 
 /// How the backend is set up.
 #[derive(Debug, Clone)]
@@ -62,14 +71,16 @@ pub struct DockerOptions {
     pub data_dir: PathBuf,
     /// The engine's socket.
     pub socket: PathBuf,
+    /// Copies layers to where a sandbox writes.
+    pub fill: FillUpper,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashPoint>,
 }
 
 impl DockerOptions {
     /// The engine at its usual place.
-    pub fn at(data_dir: impl Into<PathBuf>) -> Self {
-        Self { data_dir: data_dir.into(), socket: USUAL_SOCKET.into(), crash_at: None }
+    pub fn at(data_dir: impl Into<PathBuf>, fill: FillUpper) -> Self {
+        Self { data_dir: data_dir.into(), socket: USUAL_SOCKET.into(), fill, crash_at: None }
     }
 }
 
@@ -89,7 +100,10 @@ struct Engine {
     agent: PathBuf,
     layout: Layout,
     watcher: Watcher,
-    capabilities: Capabilities,
+    abilities: Abilities,
+    fill: FillUpper,
+    /// Shows upper directories to those who copy them.
+    window: Window,
     /// Of the sandboxes that die with this process.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     steps: Steps,
@@ -108,10 +122,15 @@ impl Docker {
 
     /// Opens a data directory, making it if need be. The engine need not be there yet.
     pub fn open(options: DockerOptions) -> Result<Self, OpenError> {
-        let DockerOptions { data_dir, socket, crash_at } = options;
+        let DockerOptions { data_dir, socket, fill, crash_at } = options;
         let data = DataDirectory::open(&data_dir, &Self::PLACE, false)?;
         let above = data.root().join(Self::PLACE.path());
-        let agent = install_alone(&above).map_err(|source| OpenError::Directory { path: above, source })?;
+        let installed = install_alone(&above).and_then(|agent| {
+            std::fs::create_dir_all(agent.join(shape::SHARED_NAME))?;
+            Ok(agent)
+        });
+        let window = Window::new(above.clone());
+        let agent = installed.map_err(|source| OpenError::Directory { path: above, source })?;
         let layout = Layout::of_engines().map_err(|error| OpenError::Layout(Box::new(error)))?;
         let engine = Arc::new(Engine {
             client: Client::new(&socket).map_err(OpenError::Thread)?,
@@ -119,10 +138,14 @@ impl Docker {
             data,
             agent,
             layout,
-            capabilities: capabilities(),
+            abilities: Abilities::new(),
+            fill,
+            window,
             holds: Mutex::default(),
             steps: Steps(crash_at),
         });
+        // One that is not there yet is asked when it is.
+        engine.learn_soon();
         let keeper = Keeper::start(Arc::clone(&engine)).map_err(OpenError::Thread)?;
         Ok(Self { engine, keeper })
     }
@@ -134,9 +157,29 @@ impl Docker {
     }
 }
 
-fn capabilities() -> Capabilities {
+/// The abilities of the backend, which depend on what the engine says of itself.
+#[derive(Debug)]
+struct Abilities {
+    few: Capabilities,
+    /// Those of one that shows what was written.
+    many: Capabilities,
+    shows: OnceLock<bool>,
+}
+
+impl Abilities {
+    fn new() -> Self {
+        let (few, many) = (SnapshotSupport::None, SnapshotSupport::Copied);
+        Self { few: capabilities(few), many: capabilities(many), shows: OnceLock::new() }
+    }
+
+    fn shows(&self) -> bool {
+        self.shows.get().is_some_and(|shows| *shows)
+    }
+}
+
+fn capabilities(snapshots: SnapshotSupport) -> Capabilities {
     Capabilities {
-        snapshots: SnapshotSupport::None,
+        snapshots,
         memory_snapshots: false,
         roots: vec![RootKind::Image],
         network: NetworkSupport::Own { modes: vec!["none".to_owned()] },
@@ -159,11 +202,15 @@ impl Isolation for Docker {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &self.engine.capabilities
+        self.engine.capabilities()
+    }
+
+    fn layered(&self) -> Option<&dyn Layered> {
+        self.engine.abilities.shows().then_some(self)
     }
 
     fn image(&self, asked: &RootImage) -> Result<FoundImage, IsolationError> {
-        images::find(&self.engine.client, asked).map(|(found, _)| found)
+        images::find(&self.engine, asked).map(|(found, _)| found)
     }
 
     fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
@@ -171,7 +218,7 @@ impl Isolation for Docker {
     }
 
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
-        self.engine.capabilities.require(&request.needs())?;
+        self.engine.capabilities().require(&request.needs())?;
         create::create(&self.engine, &self.keeper, request)
     }
 
@@ -261,6 +308,38 @@ impl Isolation for Docker {
 }
 
 impl Engine {
+    fn capabilities(&self) -> &Capabilities {
+        if self.abilities.shows() { &self.abilities.many } else { &self.abilities.few }
+    }
+
+    /// Asks the engine whether it shows what was written, unless it has said so already.
+    fn learn(&self) {
+        if self.abilities.shows.get().is_none()
+            && let Ok(info) = self.client.info()
+        {
+            // Another thread may have been faster, with the same answer.
+            let _ = self.abilities.shows.set(upper::hidden(&info).is_none());
+        }
+    }
+
+    /// As [`Engine::learn`], and waits a moment for the answer.
+    fn learn_soon(self: &Arc<Self>) {
+        if self.client.require().is_err() {
+            return;
+        }
+        let (told, answer) = std::sync::mpsc::sync_channel(1);
+        let engine = Arc::clone(self);
+        let asking = std::thread::Builder::new().name("warren-docker-info".to_owned());
+        let asked = asking.spawn(move || {
+            engine.learn();
+            let _ = told.send(());
+        });
+        if asked.is_ok() {
+            // One that says nothing for so long is asked again when an image is looked for.
+            let _ = answer.recv_timeout(LEARN_PATIENCE);
+        }
+    }
+
     /// The record of a sandbox, while the engine is there.
     fn known(&self, id: &SandboxId) -> Result<Record, IsolationError> {
         let record = Record::load(&self.data.sandbox(id)).ok_or_else(|| not_found(id))?;

@@ -64,6 +64,7 @@ mod userns;
 mod users;
 mod warden;
 mod watch;
+mod window;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -92,13 +93,14 @@ pub(crate) use self::data::{DataDirectory, DialError, Lock, SOCKET, try_lock};
 pub(crate) use self::layers::clone_mount;
 pub(crate) use self::networks::{Networks, Order};
 pub(crate) use self::record::{place as place_file, start_time, this_boot};
-pub(crate) use self::remove::remove_tree;
+pub(crate) use self::remove::{empty as empty_tree, remove_tree};
 pub(crate) use self::seccomp::{document as seccomp_document, program as seccomp_program};
 pub(crate) use self::sockets::Sockets;
 pub(crate) use self::starter::{LinuxOptions, Place, Starter};
 pub(crate) use self::step::Steps;
 pub use self::step::{CrashPoint, CrashPointError};
 pub(crate) use self::sys::{enter_network, network_of_socket};
+pub(crate) use self::window::Window;
 
 use self::balance::Balance;
 use self::cgroup::Cgroups;

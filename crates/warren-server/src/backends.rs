@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,7 +95,12 @@ fn oci(runtime: Runtime, options: BackendOptions) -> Result<Arc<dyn Isolation>, 
 
 fn docker(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
     let BackendOptions { data_dir, docker_socket: socket, crash_at, .. } = options;
-    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, crash_at })?))
+    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, fill, crash_at })?))
+}
+
+/// Copies layers into a directory, for a backend that cannot mount them.
+fn fill(layers: &[PathBuf], into: BorrowedFd<'_>) -> std::io::Result<()> {
+    warren_store::fill(layers, into).map_err(std::io::Error::other)
 }
 
 fn lxd(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {

@@ -53,6 +53,8 @@ use staging::{DIRECTORY, Staged};
 use sweep::Reclaimer;
 use sync::Durability;
 
+pub use squash::fill;
+
 /// The layers under one data directory.
 #[derive(Debug)]
 pub struct LayerDirectory {

@@ -49,7 +49,7 @@ pub use import::archive::ArchiveError;
 pub use import::error::{ImageError, ImportError};
 pub use import::limits::{ImportLimits, LimitExceeded, Progress};
 pub use import::{ImportRequest, ImportSource, Imported, Replace, Skipped};
-pub use layers::{LayerDirectory, pool};
+pub use layers::{LayerDirectory, fill, pool};
 pub use manifest::{ConfigError, Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 pub use name::{TemplateName, TemplateNameError};
 pub use staging::StagingError;

@@ -105,8 +105,22 @@ pub fn open_any(
         return Ok(Box::new(open_named(name, data_dir, crash_at)?));
     }
     let socket = std::env::var_os("WARREN_TEST_DOCKER").ok_or("no socket of an engine is named")?;
-    let options = DockerOptions { socket: socket.into(), crash_at, ..DockerOptions::at(data_dir) };
-    Ok(Box::new(Docker::open(options)?))
+    Ok(open_docker(Path::new(&socket), data_dir, crash_at))
+}
+
+/// Opens the backend `docker` on the engine that has this socket.
+pub(crate) fn open_docker(
+    socket: &Path,
+    data_dir: &Path,
+    crash_at: Option<CrashPoint>,
+) -> Box<dyn Isolation> {
+    let options = DockerOptions { socket: socket.into(), crash_at, ..DockerOptions::at(data_dir, fill) };
+    Box::new(Docker::open(options).expect("the backend opens"))
+}
+
+/// Copies layers as the server lets it be done.
+pub fn fill(layers: &[std::path::PathBuf], into: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
+    warren_store::fill(layers, into).map_err(std::io::Error::other)
 }
 
 /// Opens the backend `lxd` on the daemon that has this socket.

@@ -39,6 +39,27 @@ echo 'user:x:1000:1000::/home:/bin/bash' >>etc/passwd
 printf 'root:x:0:\nuser:x:1000:\n' >etc/group
 "#;
 
+/// Adds to the root in `$1` what a day's work needs.
+const WORKSHOP: &str = r#"
+set -e
+cd "$1"
+python=$(readlink -f /usr/bin/python3)
+for file in "$python" /usr/bin/stty /usr/bin/cut /usr/bin/tr /usr/bin/find; do
+    file=$(readlink -f "$file")
+    cp "$file" usr/bin/
+    for library in $(ldd "$file" | grep -o '/[^ ]*'); do
+        mkdir -p ".${library%/*}"
+        cp -L "$library" ".$library"
+    done
+done
+ln -s "${python##*/}" usr/bin/python3
+mkdir -p usr/lib home/user
+cp -a "/usr/lib/${python##*/}" usr/lib/
+rm -rf usr/lib/python3*/{test,idlelib,tkinter,ensurepip,config-*}
+chown 1000:1000 home/user
+printf 'root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n' >etc/passwd
+"#;
+
 /// `dockerd` on a directory of its own. What it holds is gone when it is dropped.
 #[derive(Debug)]
 pub struct DockerEngine {
@@ -49,6 +70,8 @@ pub struct DockerEngine {
 impl DockerEngine {
     /// The image that every engine here has.
     pub const IMAGE: &'static str = "little";
+    /// What [`DockerEngine::import_workshop`] makes.
+    pub const WORKSHOP: &'static str = "workshop";
 
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it touches the machine, which a default should not")]
@@ -113,15 +136,31 @@ impl DockerEngine {
     /// Makes an image of a small root.
     #[track_caller]
     pub fn import(&self, name: &str, change: &str) {
+        self.import_made_by(name, &[ROOT], &[change]);
+    }
+
+    /// Makes the image with python3 and an ordinary user at home.
+    #[track_caller]
+    pub fn import_workshop(&self) {
+        self.import_made_by(Self::WORKSHOP, &[ROOT, WORKSHOP], &["USER user", "WORKDIR /home/user"]);
+    }
+
+    #[track_caller]
+    fn import_made_by(&self, name: &str, scripts: &[&str], changes: &[&str]) {
         let root = self.place.path().join("root");
-        let made = Command::new("bash").args(["-c", ROOT, "bash"]).arg(&root).status();
-        assert!(made.expect("a shell can be run").success(), "the root of an image can be made");
+        for script in scripts {
+            let made = Command::new("bash").args(["-c", script, "bash"]).arg(&root).status();
+            assert!(made.expect("a shell can be run").success(), "the root of an image can be made");
+        }
         let packed = Command::new("tar").arg("--directory").arg(&root).args(["--create", "."]).output();
         let packed = packed.expect("tar can be run");
         assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
         fs::remove_dir_all(&root).expect("the root can be removed");
-        let change: String = change.bytes().map(|byte| format!("%{byte:02x}")).collect();
-        let path = format!("/v1.41/images/create?fromSrc=-&repo={name}&tag=latest&changes={change}");
+        let mut path = format!("/v1.41/images/create?fromSrc=-&repo={name}&tag=latest");
+        for change in changes {
+            path.push_str("&changes=");
+            path.extend(change.bytes().map(|byte| format!("%{byte:02x}")));
+        }
         let (status, answer) = self.ask("POST", &path, &packed.stdout);
         assert_eq!(status, 200, "{answer}");
     }

@@ -35,7 +35,7 @@ mod server;
 mod small_root;
 mod wait;
 
-pub use backend::{Backend, ExecResult, causes, has_ended, named, open_any, open_lxd, open_named};
+pub use backend::{Backend, ExecResult, causes, fill, has_ended, named, open_any, open_lxd, open_named};
 pub use census::{count_descriptors, processes_of, resident_bytes};
 pub use disk::Disk;
 pub use docker::DockerEngine;

@@ -329,7 +329,11 @@ impl<'env> TestServer<'env> {
     }
 
     fn disagreements(&self) -> Vec<String> {
-        let backends = crate::backend::open_all(&self.setup.data_dir);
+        let mut backends = crate::backend::open_all(&self.setup.data_dir);
+        let flags = self.setup.flags.iter();
+        if let Some(socket) = flags.filter_map(|flag| flag.strip_prefix("backends.docker_socket=")).next() {
+            backends.push(crate::backend::open_docker(Path::new(socket), &self.setup.data_dir, None));
+        }
         let found: Vec<_> =
             backends.iter().flat_map(|backend| backend.list().expect("sandboxes are listed")).collect();
         let said = |id: &str| match self.client().sandbox(id) {

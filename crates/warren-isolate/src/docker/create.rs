@@ -19,7 +19,7 @@ use warren_wire::guest::{Connection, Reply, Request};
 use super::client::{Lifeline, refused};
 use super::keeper::Keeper;
 use super::record::{Record, Stage};
-use super::{Engine, Hold, container, end, images, not_found, shape, shared};
+use super::{Engine, Hold, container, end, images, not_found, shape, shared, snapshots, upper};
 use crate::linux::{BOOT_PATIENCE, CrashPoint, DialError, Lock, layer, start_time, try_lock};
 
 /// The pause between two looks at something that takes milliseconds.
@@ -66,10 +66,10 @@ fn make(engine: &Engine, request: &CreateRequest) -> Result<(Created, Option<Lif
     let Root::Image { image, .. } = &request.root else {
         return Err(layer("root", io::Error::other("an engine starts from an image")));
     };
-    let (found, _) = images::find(&engine.client, image)?;
+    let (found, _) = images::find(engine, image)?;
     let image = found.image.digest.unwrap_or_default();
     let directory = engine.data.sandbox(id);
-    let written = Record::new(request);
+    let mut written = Record::new(request);
     written.store(&directory).map_err(|error| layer("record", error))?;
     engine.steps.passed(CrashPoint::CreateRecord);
     let given = shape::Given { agent: &engine.agent, shared: &directory.join(shared::DIRECTORY) };
@@ -79,6 +79,13 @@ fn make(engine: &Engine, request: &CreateRequest) -> Result<(Created, Option<Lif
         .map_err(|error| layer("container", error))?;
     engine.client.create(&container(id), body).map_err(|error| refused(id, "make", error))?;
     engine.steps.passed(CrashPoint::DockerMade);
+    if engine.abilities.shows() {
+        let seen = engine.client.inspect(&container(id)).map_err(|error| refused(id, "look at", error))?;
+        let shown = || io::Error::other("the engine does not say where it keeps the files");
+        let place = upper::place(&seen).ok_or_else(|| layer("files", shown()))?;
+        place.prepare(shape::AGENT).map_err(|error| layer("files", error))?;
+        written.files = Some(place.upper);
+    }
     start(engine, request, written)
 }
 
@@ -97,7 +104,8 @@ fn again(engine: &Arc<Engine>, request: &CreateRequest) -> Result<Created, Isola
         let action = format!("another process works on {id}");
         IsolationError::new(IsolationErrorKind::AlreadyExists, action)
     })?;
-    let resuming = Record { spec: request.spec.clone(), owner: record.owner, ..record.at(Stage::Resuming) };
+    let trees = request.root.trees().to_vec();
+    let resuming = Record { spec: request.spec.clone(), trees, ..record.at(Stage::Resuming) };
     resuming.store(&directory).map_err(|error| layer("record", error))?;
     engine.steps.passed(CrashPoint::ResumeRecord);
     match start(engine, request, resuming) {
@@ -122,26 +130,37 @@ fn start(
     let (id, name) = (&request.id, container(&request.id));
     let directory = engine.data.sandbox(id);
     let image = request.spec.image.as_ref().ok_or_else(|| not_found(id))?;
-    let (_, config) = images::find(&engine.client, image)?;
+    let (_, config) = images::find(engine, image)?;
     let plan = minicbor::to_vec(shape::plan(request, &config)).map_err(|error| layer("agent plan", error))?;
     shared::make(&directory, &plan).map_err(|error| layer("shared directory", error))?;
+    let record = lay(engine, request, record).map_err(|error| layer("files", error))?;
     let bound = request.owner == OwnerBond::DiesWithOwner;
     let lifeline = bound.then(|| engine.client.hold(&name)).transpose();
     let lifeline = lifeline.map_err(|error| refused(id, "hold", error))?;
     engine.client.start(&name).map_err(|error| refused(id, "start", error))?;
     engine.steps.passed(CrashPoint::DockerStarted);
-    let (pid, files) = first_process(engine, id)?;
+    let pid = first_process(engine, id)?;
     let group = group(pid).ok_or_else(|| gone(id))?;
     ask(engine, id, pid).map_err(|why| layer("agent", io::Error::other(why)))?;
     shared::seal(&directory).map_err(|error| layer("shared directory", error))?;
     engine.steps.passed(CrashPoint::CreateBoot);
-    let record = Record { files, ..record }.started(pid, group).ok_or_else(|| gone(id))?;
+    let record = snapshots::imprinted(record).started(pid, group).ok_or_else(|| gone(id))?;
     record.store(&directory).map_err(|error| layer("record", error))?;
     Ok((Created { id: id.clone(), pid }, lifeline))
 }
 
-/// Its number as this machine counts, and where the engine keeps what the sandbox writes.
-fn first_process(engine: &Engine, id: &SandboxId) -> Result<(u32, Option<PathBuf>), IsolationError> {
+/// Copies the layers that a sandbox begins with to where it is going to write.
+fn lay(engine: &Engine, request: &CreateRequest, record: Record) -> io::Result<Record> {
+    let Some(files) = record.files.as_ref().filter(|_| record.bare) else { return Ok(record) };
+    // A start that failed may have left a part of them.
+    upper::empty(files)?;
+    upper::fill(files, &upper::layers(request.root.trees()), engine.fill)?;
+    engine.steps.passed(CrashPoint::DockerFilled);
+    Ok(record)
+}
+
+/// Its number as this machine counts.
+fn first_process(engine: &Engine, id: &SandboxId) -> Result<u32, IsolationError> {
     let seen = engine.client.inspect(&container(id)).map_err(|error| refused(id, "look at", error))?;
     let pid = seen.state.and_then(|state| state.pid).and_then(|pid| u32::try_from(pid).ok());
     let pid = pid.filter(|pid| *pid != 0).ok_or_else(|| gone(id))?;
@@ -154,8 +173,7 @@ fn first_process(engine: &Engine, id: &SandboxId) -> Result<(u32, Option<PathBuf
         let why = "its processes are not this machine's: the engine has to run here";
         return Err(layer("container", io::Error::other(why)));
     }
-    let files = seen.graph_driver.and_then(|mut driver| driver.data.remove("UpperDir")).map(PathBuf::from);
-    Ok((pid, files))
+    Ok(pid)
 }
 
 /// The group of a process below the root of each hierarchy that limits memory.

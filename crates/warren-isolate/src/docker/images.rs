@@ -8,27 +8,39 @@ use warren_core::{
     DiskSpace, FoundImage, IsolationError, IsolationErrorKind, MountAccess, RootImage, RootTree,
 };
 
+use super::Engine;
 use super::client::{CallError, Client};
+use super::upper::DRIVER;
 
 /// The machine's architecture as images name it.
 const ARCHITECTURE: &str = "amd64";
 
 /// Finds an image that sandboxes can start on, with its settings.
-pub(super) fn find(client: &Client, asked: &RootImage) -> Result<(FoundImage, ImageConfig), IsolationError> {
+pub(super) fn find(engine: &Engine, asked: &RootImage) -> Result<(FoundImage, ImageConfig), IsolationError> {
     let name = asked.digest.as_deref().unwrap_or(asked.name.as_str());
     let invalid = |why: String| IsolationError::new(IsolationErrorKind::Invalid, why);
-    let found = client.image(name).map_err(|error| match error {
+    let found = engine.client.image(name).map_err(|error| match error {
         CallError::NotFound(_) => {
             invalid(format!("the Docker engine has no image `{asked}`: `docker pull {asked}` fetches it"))
         }
         error => error.during(format!("look for the image `{asked}`")),
     })?;
     unfit(&found).map_or(Ok(()), |why| Err(invalid(format!("the image `{asked}` {why}"))))?;
+    engine.learn();
+    let lowers = if engine.abilities.shows() { directories(&found) } else { Vec::new() };
     let digest = found.id.ok_or_else(|| invalid(format!("the image `{asked}` has no id")))?;
     let image = RootImage { name: asked.name.clone(), digest: Some(digest) };
-    // The engine's own directories stay its own: nothing is compared with what is in them.
-    let trees = vec![RootTree { at: "/".into(), lowers: Vec::new(), access: MountAccess::ReadWrite }];
+    let trees = vec![RootTree { at: "/".into(), lowers, access: MountAccess::ReadWrite }];
     Ok((FoundImage { image, trees }, found.config.unwrap_or_default()))
+}
+
+/// The directories of an image, the topmost first. They are looked at and never written to.
+fn directories(image: &ImageInspect) -> Vec<PathBuf> {
+    let Some(driver) = image.graph_driver.as_ref().filter(|driver| driver.name == DRIVER) else {
+        return Vec::new();
+    };
+    let paths = ["UpperDir", "LowerDir"].into_iter().filter_map(|key| driver.data.get(key));
+    paths.flat_map(|paths| paths.split(':')).filter(|path| !path.is_empty()).map(PathBuf::from).collect()
 }
 
 /// Why no sandbox can start on an image; `None` if one can.

@@ -147,6 +147,7 @@ impl Desk {
     fn search(&self) -> Result<Vec<Remains>, IsolationError> {
         let engine = &self.engine;
         engine.client.require()?;
+        engine.learn();
         let mut remains: Vec<Remains> = Vec::new();
         for round in 0..MOST_SEARCHES {
             let Ok(_gate) = engine.data.gate(FlockOperation::LockExclusive) else { break };
@@ -207,6 +208,7 @@ impl Engine {
         let removed = self.client.remove(&container(id));
         removed.map_err(|error| error.during(format!("remove the container of {id}")))?;
         self.steps.passed(CrashPoint::DockerRemoved);
+        self.window.hide(id.as_str());
         let trash = self.data.trash(id);
         let failed = |error| {
             let action = format!("remove the directory of {id}");

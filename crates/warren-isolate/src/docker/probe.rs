@@ -6,6 +6,7 @@ use bollard::models::SystemInfo;
 use warren_core::{Check, CheckStatus};
 
 use super::client::{CallError, Client};
+use super::upper;
 
 pub(super) fn examine(socket: &Path) -> Vec<Check> {
     let name = "docker";
@@ -29,9 +30,15 @@ fn check(name: &'static str, status: CheckStatus, found: impl Into<String>, advi
 }
 
 fn storage(info: &SystemInfo) -> Check {
+    let name = "docker storage";
     let driver = info.driver.as_deref().unwrap_or("unknown");
-    let found = format!("{driver}: no disk limit, no snapshots");
-    check("docker storage", CheckStatus::Warning, found, "take another backend for sandboxes that need those")
+    match upper::hidden(info) {
+        None => check(name, CheckStatus::Ok, format!("{driver}: snapshots are copies, no disk limit"), ""),
+        Some(why) => {
+            let advice = "take another backend for sandboxes that need snapshots or a disk limit";
+            check(name, CheckStatus::Warning, format!("no snapshots: {why}; no disk limit"), advice)
+        }
+    }
 }
 
 /// Without it, containers end with the engine, and so do sandboxes.

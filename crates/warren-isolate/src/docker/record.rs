@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use warren_core::{CreateRequest, OwnerBond, RootTree, SandboxSpec};
 
+use super::upper::Imprint;
 use crate::linux::{place_file, start_time, this_boot};
 
 const FILE: &str = "record";
@@ -43,6 +44,12 @@ pub(super) struct Record {
     pub(super) group: PathBuf,
     /// Where the engine keeps what it writes, if it says so.
     pub(super) files: Option<PathBuf>,
+    /// Its layers are still to be copied there.
+    #[serde(default)]
+    pub(super) bare: bool,
+    /// What was there when it was first started on these layers.
+    #[serde(default)]
+    pub(super) imprint: Option<Imprint>,
 }
 
 impl Record {
@@ -60,6 +67,8 @@ impl Record {
             boot: String::new(),
             group: PathBuf::new(),
             files: None,
+            bare: true,
+            imprint: None,
         }
     }
 

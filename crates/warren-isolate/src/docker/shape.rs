@@ -20,9 +20,12 @@ use crate::oci::{MASKED, READ_ONLY, kept_capabilities};
 pub(super) const INSTANCE: &str = "warren.instance";
 pub(super) const SANDBOX: &str = "warren.sandbox";
 
-/// Where the agent and the shared directory are inside.
-const AGENT: &str = "/.warren";
-const SHARED: &str = "/run/warren";
+/// Where the agent and the shared directory are inside: one place, which is no file of the
+/// sandbox's.
+pub(super) const AGENT: &str = "/.warren";
+const SHARED: &str = "/.warren/run";
+/// Its name in the agent's directory.
+pub(super) const SHARED_NAME: &str = "run";
 
 /// Directories of the machine that a container is given.
 #[derive(Debug, Clone, Copy)]

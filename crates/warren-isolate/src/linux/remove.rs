@@ -30,7 +30,8 @@ pub(crate) fn remove_tree(path: &Path, last: impl FnOnce()) -> bool {
     }
 }
 
-fn empty(top: &OwnedFd) -> Result<(), Errno> {
+/// Removes all that is in a directory.
+pub(crate) fn empty(top: &OwnedFd) -> Result<(), Errno> {
     let mut full = clear(top, |_| Ok(None))?;
     let mut number: u64 = 0;
     while let Some(name) = full.pop() {

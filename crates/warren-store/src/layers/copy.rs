@@ -130,6 +130,8 @@ impl<'a> Copying<'a> {
                 let (plan, on_last) = self.plan(now);
                 Ok(on_last && plan.items.is_empty())
             }
+            // What the last copy had, and is gone since, leaves no trace.
+            None if self.since.is_some() => Ok(false),
             None => self.is_untouched(now, below).map_err(self.failed()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use warren_core::{LayerError, LayerErrorKind, LayerId, NewLayer, Space};
@@ -10,7 +10,7 @@ use warren_core::{LayerError, LayerErrorKind, LayerId, NewLayer, Space};
 use super::LayerDirectory;
 use super::content::build::{self, Attributes, Builder};
 use super::content::failure;
-use super::content::view::{self, Merged, Name, Places, Step, Walk};
+use super::content::view::{self, Merged, Name, Part, Places, Step, Walk};
 use super::staging::Staged;
 
 const BLOCK: u64 = 512;
@@ -46,6 +46,19 @@ pub(super) fn squash_into(
         squash_tree(merged, Builder::new(target, &view::upper_name(tree)?)?, &mut space)?;
     }
     Ok(space)
+}
+
+/// Puts layers, the topmost first, as one into an empty directory that a sandbox is going to write
+/// to. They are directories in the format of overlayfs. Nothing in it is shared with them.
+pub fn fill(layers: &[PathBuf], into: BorrowedFd<'_>) -> Result<(), LayerError> {
+    if layers.is_empty() {
+        return Ok(());
+    }
+    let failed = failure::errno("open a layer");
+    let parts = layers.iter().map(|layer| view::open_root(layer).map(Part::of_layer));
+    let merged = Merged::new(parts.collect::<Result<Vec<_>, _>>().map_err(&failed)?)?;
+    let root = build::open_directory(into, c".").map_err(failed)?;
+    squash_tree(merged, Builder::for_writing(root), &mut Space::default())
 }
 
 /// A directory of the layers and the one that it becomes.

@@ -29,6 +29,29 @@ fn files_are_shared_and_what_hides_things_below_is_kept() {
 }
 
 #[test]
+fn what_a_sandbox_is_going_to_write_to_shares_no_file_with_the_layers() {
+    let fixture = Fixture::new();
+    let names = [("a", file("1")), ("b", Thing::Link("a".to_owned())), ("gone", file("2"))];
+    let old = fixture.layer(&names);
+    let new = fixture.layer(&[("gone", Thing::Whiteout), ("dir", Thing::Opaque), ("dir/new", file("3"))]);
+    let place = |id| fixture.store.place(id).join("upper-0");
+    let upper = fixture.data.path().join("upper");
+    fs::create_dir(&upper).unwrap();
+    let open = || fs::File::open(&upper).unwrap();
+    super::fill(&[], std::os::fd::AsFd::as_fd(&open())).unwrap();
+    assert_eq!(fs::read_dir(&upper).unwrap().count(), 0);
+    super::fill(&[place(&new), place(&old)], std::os::fd::AsFd::as_fd(&open())).unwrap();
+    let squashed = fixture.draw();
+    fixture.store.squash(&[new.clone(), old.clone()], &squashed).unwrap();
+    assert_eq!(listing(&upper), listing(&place(&squashed)));
+    let inode = |path: std::path::PathBuf| fs::metadata(path).unwrap().ino();
+    assert_eq!(inode(upper.join("a")), inode(upper.join("b")), "one file with two names");
+    assert_ne!(inode(upper.join("a")), inode(place(&old).join("a")));
+    fs::write(upper.join("a"), "changed").unwrap();
+    assert_eq!(fs::read_to_string(place(&old).join("a")).unwrap(), "1");
+}
+
+#[test]
 fn a_whiteout_that_hides_nothing_any_more_is_not_listed() {
     let fixture = Fixture::new();
     let old = fixture.layer(&[("only/here", file("1")), ("only/stays", file("2"))]);

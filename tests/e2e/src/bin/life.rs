@@ -1,5 +1,5 @@
 //! One step of a sandbox's life in a process of its own, so that a test can kill that process half
-//! way: `life DATA_DIR CRASH_POINT create|resume|halt|seal|destroy ID [PLACE]`, on the backend that
+//! way: `life DATA_DIR CRASH_POINT create|resume|halt|seal|clear|destroy ID [PLACE]`, on the backend that
 //! `WARREN_TEST_BACKEND` names.
 
 use std::path::{Path, PathBuf};
@@ -87,6 +87,7 @@ fn step(words: &[String]) -> Result<(), Failure> {
             backend.layered().ok_or("it has no layers")?.seal(&id, &into, found.root.trees())?;
             Ok(())
         }
+        "clear" => Ok(backend.layered().ok_or("it has no layers")?.clear(&id)?),
         "suspend" => {
             let into = rest.first().map_or_else(|| data_dir.join("suspended"), PathBuf::from);
             Ok(backend.memory().ok_or("it keeps no processes")?.suspend(&id, &into)?)

@@ -140,10 +140,10 @@ impl Work {
             return Ok(CapturedFiles::Unchanged(own.clone()));
         }
         let last = self.last_copy()?;
-        if last.depth() > own.depth() && self.is_as_copied(below, &last)? {
+        if last.depth() > self.base()?.depth() && self.is_as_copied(below, &last)? {
             return Ok(CapturedFiles::Unchanged(last));
         }
-        if parts.layers.driver() == LayerDriver::Overlay {
+        if parts.layers.driver() == LayerDriver::Overlay || self.cell.backend.layered()?.holds_layers() {
             let place = parts.layers.place(&self.layer);
             let sealed = self.cell.backend.layered()?.seal(&self.record.id, &place, below);
             match sealed.map_err(EngineError::Backend)? {
@@ -173,15 +173,21 @@ impl Work {
         Ok(sizes.fold(0, u64::saturating_add))
     }
 
-    /// The layers of the last copy of what it writes now, or those that it stands on. A head that
-    /// was captured otherwise, or whose layers were joined, is none.
+    /// The layers below what a copy of its writable layers has.
+    fn base(&self) -> Result<Stack, EngineError> {
+        let whole = self.cell.backend.layered()?.holds_layers();
+        Ok(if whole { Stack::default() } else { self.record.history.stack.clone() })
+    }
+
+    /// The layers of the last copy of what it writes now, or those that a copy stands on. A head
+    /// that was captured otherwise, or whose layers were joined, is none.
     fn last_copy(&self) -> Result<Stack, EngineError> {
-        let own = &self.record.history.stack;
+        let base = self.base()?;
         let head = self.record.history.head.as_ref().filter(|_| !self.is_plain);
-        let Some(head) = head else { return Ok(own.clone()) };
+        let Some(head) = head else { return Ok(base) };
         let head = self.engine.shared.parts.catalog.snapshot(&self.record.owner, head)?;
-        let copied = |head: &SnapshotRecord| !head.damaged && head.stack.0.ends_with(&own.0);
-        Ok(head.filter(copied).map_or_else(|| own.clone(), |head| head.stack))
+        let copied = |head: &SnapshotRecord| !head.damaged && head.stack.0.ends_with(&base.0);
+        Ok(head.filter(copied).map_or(base, |head| head.stack))
     }
 
     fn is_as_copied(&self, below: &[RootTree], last: &Stack) -> Result<bool, EngineError> {
@@ -193,9 +199,9 @@ impl Work {
         Ok(matches!(draft, Draft::Unchanged))
     }
 
-    fn copy_order<'a>(&'a self, below: &'a [RootTree], last: &'a Stack) -> CopyOrder<'a> {
-        let own = self.record.history.stack.depth();
-        let deep = last.depth() >= MOST_COPIES + own;
+    fn copy_order<'a>(&'a self, below: &'a [RootTree], base: &Stack, last: &'a Stack) -> CopyOrder<'a> {
+        let base = base.depth();
+        let deep = last.depth() >= MOST_COPIES + base;
         let settings = &self.engine.shared.settings;
         let bound = match self.order.copying {
             Copying::Bounded => Some(settings.copy_bound),
@@ -208,7 +214,7 @@ impl Work {
         };
         CopyOrder {
             into: &self.layer,
-            since: last.0.first().filter(|_| last.depth() > own && !deep),
+            since: last.0.first().filter(|_| last.depth() > base && !deep),
             below,
             // A copy of everything, now and then, is made ahead for the most part.
             bound: bound.map(|bound| {
@@ -228,7 +234,8 @@ impl Work {
     fn copy(&self, below: &[RootTree], last: &Stack) -> Result<CapturedFiles, Failure> {
         let writable =
             self.cell.backend.layered()?.writable(&self.record.id).map_err(EngineError::Backend)?;
-        let order = self.copy_order(below, last);
+        let base = self.base()?;
+        let order = self.copy_order(below, &base, last);
         let draft = self.engine.shared.parts.layers.begin_copy(writable.as_fd(), &order);
         let mut draft = match draft.map_err(EngineError::Layers)? {
             Draft::Unchanged => return Ok(CapturedFiles::Unchanged(last.clone())),
@@ -241,7 +248,7 @@ impl Work {
             Settled::TooMuch(too_much) => Ok(CapturedFiles::NotKept(too_much.to_string())),
             Settled::Done => {
                 let Copied { data, on_last } = draft.place().map_err(EngineError::Layers)?;
-                let base = if on_last { last } else { &self.record.history.stack };
+                let base = if on_last { last } else { &base };
                 let method = match data {
                     CopiedData::Shared => SnapshotMethod::Cloned,
                     CopiedData::Bytes => SnapshotMethod::Copied,

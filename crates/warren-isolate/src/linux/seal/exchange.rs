@@ -348,7 +348,11 @@ fn open_inside(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Attaches a mount at `path` below `directory`, or on `directory` itself if the path is empty.
-fn attach(mount: &OwnedFd, directory: impl std::os::fd::AsFd, path: &str) -> Result<(), Errno> {
+pub(in crate::linux) fn attach(
+    mount: &OwnedFd,
+    directory: impl std::os::fd::AsFd,
+    path: &str,
+) -> Result<(), Errno> {
     let target =
         if path.is_empty() { MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH } else { MoveMountFlags::empty() };
     move_mount(mount, "", directory, path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | target)

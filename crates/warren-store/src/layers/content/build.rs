@@ -66,12 +66,27 @@ pub(crate) struct Builder {
     root: OwnedFd,
     /// Where a file that has several names, and could not be linked to, was copied first.
     copied: HashMap<(u64, u64), PathBuf>,
+    files: Files,
+}
+
+/// The files of a tree in the making.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Files {
+    /// Never written again: they may be those of other layers.
+    Shared,
+    /// A sandbox is going to write to them.
+    Own,
 }
 
 impl Builder {
     /// Makes the tree's own directory.
     pub(crate) fn new(layer: BorrowedFd<'_>, name: &CStr) -> Result<Self, LayerError> {
-        Ok(Self { root: make_directory(layer, name)?, copied: HashMap::new() })
+        Ok(Self { root: make_directory(layer, name)?, copied: HashMap::new(), files: Files::Shared })
+    }
+
+    /// For an empty directory that a sandbox is going to write to. Nothing in it is shared.
+    pub(crate) fn for_writing(root: OwnedFd) -> Self {
+        Self { root, copied: HashMap::new(), files: Files::Own }
     }
 
     pub(crate) fn root(&self) -> Result<OwnedFd, LayerError> {
@@ -79,7 +94,7 @@ impl Builder {
     }
 
     /// Puts anything but a directory into a directory of the tree. `path` is its place in the tree,
-    /// relative. The data of files is shared: neither side is ever written again.
+    /// relative. The data of files is shared where neither side is ever written again.
     pub(crate) fn put(
         &mut self,
         node: &Node<'_>,
@@ -93,7 +108,11 @@ impl Builder {
         if !node.is_immutable() {
             return copy(node, into, name, &Attributes::of(node)?);
         }
-        match rustix::fs::linkat(node.parent(), node.name(), into, name, AtFlags::empty()) {
+        let linked = match self.files {
+            Files::Shared => rustix::fs::linkat(node.parent(), node.name(), into, name, AtFlags::empty()),
+            Files::Own => Err(Errno::PERM),
+        };
+        match linked {
             Ok(()) => return Ok(()),
             // Another file system or subvolume, one name too many, or a file that is marked
             // immutable.

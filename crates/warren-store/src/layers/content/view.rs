@@ -198,7 +198,7 @@ pub(crate) fn names_of(path: &Path) -> Result<Vec<CString>, LayerError> {
     Ok(names)
 }
 
-fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
 }

@@ -2,18 +2,28 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use warren_core::{CreateRequest, Isolation, OwnerBond, RootImage, RootImageName, SandboxId, SandboxSpec};
-use warren_e2e::{DockerEngine, TestEnv};
+use warren_e2e::{DockerEngine, TestEnv, fill};
 use warren_isolate::{Docker, DockerOptions};
 use warren_testkit::conformance::{Deed, Rig};
 
 /// The steps of each deed at which its process is killed.
 pub(super) const STEPS: [(Deed, &[&str]); 6] = [
-    (Deed::Create, &["create.directory", "create.record", "docker.made", "docker.started", "create.boot"]),
+    (
+        Deed::Create,
+        &[
+            "create.directory",
+            "create.record",
+            "docker.made",
+            "docker.filled",
+            "docker.started",
+            "create.boot",
+        ],
+    ),
     (Deed::Start, &["resume.record", "docker.started", "create.boot"]),
     (Deed::Halt, &["halt.processes", "halt.record"]),
     (Deed::Seal, &[]),
@@ -34,6 +44,17 @@ impl<'engine> DockerRig<'engine> {
         let backend = Some(open(engine, &env));
         Self { engine, backend, env }
     }
+
+    /// Does something in a process that dies at a step, while nobody has the backend open.
+    pub(super) fn in_another_process(&mut self, step: &str, deed: &str, id: &SandboxId) -> Output {
+        self.backend = None;
+        let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
+        life.env("WARREN_TEST_BACKEND", "docker").env("WARREN_TEST_DOCKER", self.engine.socket());
+        life.arg(self.env.data_dir()).args([step, deed, id.as_str()]);
+        let output = life.output().expect("it can be started");
+        self.backend = Some(open(self.engine, &self.env));
+        output
+    }
 }
 
 /// After a check that failed nothing may go on running.
@@ -48,7 +69,7 @@ impl Drop for DockerRig<'_> {
 }
 
 fn open(engine: &DockerEngine, env: &TestEnv) -> Docker {
-    let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir()) };
+    let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir(), fill) };
     Docker::open(options).expect("the backend opens")
 }
 
@@ -94,13 +115,8 @@ impl Rig for DockerRig<'_> {
     }
 
     fn crash(&mut self, step: &str, deed: Deed, request: &CreateRequest) {
-        self.backend = None;
-        let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
-        life.env("WARREN_TEST_BACKEND", "docker").env("WARREN_TEST_DOCKER", self.engine.socket());
-        life.arg(self.env.data_dir()).args([step, word(deed), request.id.as_str()]);
-        let output = life.output().expect("it can be started");
+        let output = self.in_another_process(step, word(deed), &request.id);
         assert_eq!(output.status.signal(), Some(9), "{step} {deed:?}: {output:?}");
-        self.backend = Some(open(self.engine, &self.env));
     }
 
     fn kill_first_process(&self, id: &SandboxId) {

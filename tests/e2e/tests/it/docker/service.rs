@@ -59,7 +59,7 @@ fn what_an_image_cannot_have_is_refused_by_name_before_anything_is_made() {
         .says("capability `roots`");
     assert!(engine.containers(&env.data_dir()).is_empty(), "nothing was made");
     let id = create(&server);
-    server.warren(["snapshot", &id]).ended(125).says("capability `snapshots`");
+    server.warren(["snapshot", &id, "--memory"]).ended(125).says("capability `memory_snapshots`");
     server.warren(["move", &id, "--backend", "native"]).ended(125).says("capability `roots`");
     assert_eq!(server.shell(&id, "echo on"), "on");
     server.warren(["rm", &id]).ok();
@@ -108,6 +108,7 @@ fn the_doctor_tells_an_engine_from_none() {
         warren_e2e::Output::from(doctor.output().unwrap()).text()
     };
     let here = ask(&engine.socket().to_string_lossy());
+    assert!(here.contains("snapshots are copies"), "{here}");
     assert!(here.contains("API 1.4") && here.contains("while the engine is restarted"), "{here}");
     let away = ask("/nowhere/docker.sock");
     assert!(away.contains("the engine does not answer on `/nowhere/docker.sock`"), "{away}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use warren_core::{CreateRequest, Isolation as _, OwnerBond, SandboxId, SandboxSpec, TemplateName};
-use warren_e2e::{DockerEngine, TestEnv, causes};
+use warren_e2e::{DockerEngine, TestEnv, causes, fill};
 use warren_isolate::{Docker, DockerOptions};
 use warren_wire::guest::{Connection, FrameKind, Reader, Reply, Request, Start, parse_reply};
 
@@ -15,7 +15,7 @@ struct Inside {
 
 impl Inside {
     fn new(env: &TestEnv, engine: &DockerEngine) -> Self {
-        let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir()) };
+        let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir(), fill) };
         let backend = Docker::open(options).expect("the backend opens");
         let found = backend.image(&little()).expect("the engine has the image");
         let spec = SandboxSpec { user: Some("root".to_owned()), ..SandboxSpec::new(TemplateName::host()) };
@@ -88,11 +88,11 @@ fn the_shared_directory_is_sealed_against_root_inside() {
     let (env, engine) = (TestEnv::new(), DockerEngine::new());
     let inside = Inside::new(&env, &engine);
     for line in [
-        "echo x > /run/warren/x",
-        "rm -f /run/warren/agent.sock && ! test -e /run/warren/agent.sock",
-        "ln -s /var/run/docker.sock /run/warren/other",
-        "mv /run/warren/agent.sock /run/warren/moved",
-        "mkdir /run/warren/more",
+        "echo x > /.warren/run/x",
+        "rm -f /.warren/run/agent.sock && ! test -e /.warren/run/agent.sock",
+        "ln -s /var/run/docker.sock /.warren/run/other",
+        "mv /.warren/run/agent.sock /.warren/run/moved",
+        "mkdir /.warren/run/more",
     ] {
         assert!(inside.shell(&format!("{line} || echo refused")).contains("refused"), "{line}");
     }

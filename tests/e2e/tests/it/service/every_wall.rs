@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use warren_e2e::{Output, TestEnv, TestServer, eventually, known_gap};
+use warren_e2e::{DockerEngine, Output, TestEnv, TestServer, eventually, known_gap};
 use warren_wire::api::{Backend, BackendCapabilities};
 
 const SOON: Duration = Duration::from_secs(60);
@@ -25,6 +25,8 @@ struct Day<'env> {
     env: &'env TestEnv,
     server: TestServer<'env>,
     can: BackendCapabilities,
+    /// The root of sandboxes, where that is no template.
+    image: Option<&'static str>,
     /// The sandbox that the day is spent with.
     id: String,
 }
@@ -77,15 +79,23 @@ fn steps() -> impl Iterator<Item = Step> {
 }
 
 fn spend_a_day(wall: &'static str) {
+    spend_a_day_on(wall, None);
+}
+
+fn spend_a_day_on(wall: &'static str, engine: Option<&DockerEngine>) {
     let env = TestEnv::new();
     let enabled = format!("[{wall}]");
-    let server = TestServer::setup(&env).set("backends.enabled", &enabled).set("timeouts.sweep", "1s");
+    let mut server = TestServer::setup(&env).set("backends.enabled", &enabled).set("timeouts.sweep", "1s");
+    if let Some(engine) = engine {
+        server = server.set("backends.docker_socket", &engine.socket().to_string_lossy());
+    }
     let server = server.start();
     let listed = server.client().backends().expect("backends are listed").items;
     let on: Vec<&Backend> = listed.iter().filter(|backend| backend.on).collect();
     assert_eq!((on.len(), on[0].name.as_str(), on[0].healthy), (1, wall, true), "{on:?}");
     let can = on[0].capabilities.clone().expect("it is open");
-    let mut day = Day { wall, env: &env, server, can, id: String::new() };
+    let image = engine.map(|_| DockerEngine::WORKSHOP);
+    let mut day = Day { wall, env: &env, server, can, image, id: String::new() };
     for (name, step) in steps() {
         let _told = Told { wall, name };
         step(&mut day);
@@ -108,7 +118,20 @@ fn a_day_behind_runsc() {
     spend_a_day("runsc");
 }
 
+#[test]
+fn a_day_behind_docker() {
+    let engine = DockerEngine::new();
+    engine.import_workshop();
+    spend_a_day_on("docker", Some(&engine));
+}
+
 impl Day<'_> {
+    /// `warren create` with these words, on the root of this wall.
+    fn create(&self, words: &[&str]) -> Output {
+        let root = self.image.map_or_else(Vec::new, |image| vec!["--image", image]);
+        self.warren(&[["create"].as_slice(), &root, words].concat())
+    }
+
     #[track_caller]
     fn shell(&self, line: &str) -> String {
         self.server.shell(&self.id, line)
@@ -131,7 +154,7 @@ impl Day<'_> {
 }
 
 fn it_is_made(day: &mut Day<'_>) {
-    let made = day.warren(&["create", "--name", "web", "--label", "task=day", "--json"]).ok().json();
+    let made = day.create(&["--name", "web", "--label", "task=day", "--json"]).ok().json();
     assert_eq!((&made["backend"], &made["status"]), (&json!(day.wall), &json!("ready")), "{made}");
     day.id = made["sandbox_id"].as_str().expect("it has an id").to_owned();
     let listed = day.warren(&["ls", "--json", "--label", "task=day"]).ok().json();
@@ -299,8 +322,8 @@ fn what_was_done_is_told(day: &mut Day<'_>) {
 fn limits_hold_and_use_is_told(day: &mut Day<'_>) {
     let usage = day.server.client().usage(&day.id).expect("its use is told");
     assert!(usage.memory_bytes > 0 && usage.pids > 0 && usage.cpu_ns > 0, "{usage:?}");
-    day.warren(&["create", "--memory", "1m"]).ended(125).says("memory");
-    let small = day.warren(&["create", "--memory", "256m"]).ok().line();
+    day.create(&["--memory", "1m"]).ended(125).says("memory");
+    let small = day.create(&["--memory", "256m"]).ok().line();
     // What gVisor's kernel needs counts too, so that the whole sandbox may end.
     let bomb = day.warren(&["exec", &small, "--", "tail", "/dev/zero"]);
     assert!(matches!(bomb.code, Some(137 | 125)), "{bomb:?}");
@@ -313,7 +336,7 @@ fn limits_hold_and_use_is_told(day: &mut Day<'_>) {
 }
 
 fn a_disk_has_an_end(day: &mut Day<'_>) {
-    let made = day.warren(&["create", "--disk", "64m"]);
+    let made = day.create(&["--disk", "64m"]);
     if !["project", "image"].contains(&day.can.disk_quota.as_str()) {
         made.ended(125).says("disk_quota");
         return;
@@ -335,7 +358,7 @@ fn directories_of_the_host_are_shown(day: &mut Day<'_>) {
         day.env.run_with(&words, ["sh", "-c", "cat /work/in; echo back > /work/out"])
     };
     if !day.can.host_mounts {
-        run("root").ended(125).says("host_mounts");
+        day.create(&["--mount", &mount]).ended(125).says("host_mounts");
         return;
     }
     assert_eq!(run("root").ok().text(), "from the host");
@@ -359,10 +382,10 @@ fn it_has_another_name(day: &mut Day<'_>) {
 
 fn it_sleeps_when_nobody_needs_it(day: &mut Day<'_>) {
     if !day.can.freeze {
-        day.warren(&["create", "--idle", "1s"]).ended(125).says("freeze");
+        day.create(&["--idle", "1s"]).ended(125).says("freeze");
         return;
     }
-    let idle = day.warren(&["create", "--idle", "1s"]).ok().line();
+    let idle = day.create(&["--idle", "1s"]).ok().line();
     day.server.shell(&idle, "echo work > file");
     eventually(SOON, "it sleeps", || day.server.status(&idle) == "paused");
     assert_eq!(day.server.shell(&idle, "cat file"), "work");
@@ -408,7 +431,7 @@ fn a_network_is_given_or_refused(day: &mut Day<'_>) {
     let links = day.shell("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '");
     assert_eq!(links, "lo", "none was asked for");
     // Whether this server gives networks at all is not the backend's.
-    let asked = day.warren(&["create", "--net", "allow", "--allow", "example.com"]).ended(125);
+    let asked = day.create(&["--net", "allow", "--allow", "example.com"]).ended(125);
     if day.can.network == "none" {
         asked.says("capability `network`");
     }
