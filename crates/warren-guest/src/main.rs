@@ -3,6 +3,7 @@
 mod agent;
 mod boot;
 mod connection;
+mod door;
 mod failure;
 mod files;
 mod identity;
@@ -28,13 +29,14 @@ use std::process::ExitCode;
 use boot::{Booted, Listener};
 
 const USAGE: &str = "usage: warren-guest (serve (SOCKET_PATH | --fd LISTENER) [--plan (DESCRIPTOR | PATH)] \
-                     | boot CONTROL_DESCRIPTOR | stage CONTROL_DESCRIPTOR)";
+                     | door SOCKET_PATH | boot CONTROL_DESCRIPTOR | stage CONTROL_DESCRIPTOR)";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let arguments: Vec<&OsString> = arguments.iter().collect();
     let outcome = match arguments.as_slice() {
         [mode, rest @ ..] if *mode == "serve" => serve(rest),
+        [mode, path] if *mode == "door" => door(path),
         [mode, control] if *mode == "boot" => boot(control),
         [mode, control] if *mode == "stage" => stage(control),
         _ => Err(USAGE.to_owned()),
@@ -70,6 +72,13 @@ fn listen(path: &OsStr) -> Result<Listener, String> {
 fn inherited(number: &OsStr) -> Result<Listener, String> {
     let number = number.to_str().and_then(|text| text.parse().ok()).ok_or(USAGE)?;
     Ok(Listener::Inherited(number))
+}
+
+/// Stands in the networks that it is called to, one after another.
+fn door(path: &OsStr) -> Result<(), String> {
+    let listener = UnixListener::bind(path)
+        .map_err(|error| format!("listen on `{}`: {error}", Path::new(path).display()))?;
+    door::serve(&listener)
 }
 
 /// Mounts a sandbox's root and becomes the runtime that isolates it.

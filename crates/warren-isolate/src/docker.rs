@@ -6,6 +6,8 @@
 //! <data>/docker/agent-<digest>/         the agent's binary: `/.warren` in every sandbox, read-only
 //! <data>/docker/sandboxes/<id>/record   what the sandbox is, see `record`
 //! <data>/docker/sandboxes/<id>/shared/  plan and socket of the agent: `/.warren/run` inside
+//! <data>/docker/sandboxes/<id>/etc/     files that name hosts and servers of names, see `etc`
+//! <data>/docker/door/                   lock and socket of the door, see `door`
 //! <data>/docker/trash/, gate            as `linux` has them
 //! ```
 //!
@@ -22,7 +24,9 @@
 
 mod client;
 mod create;
+mod door;
 mod end;
+mod etc;
 mod images;
 mod keeper;
 mod probe;
@@ -52,7 +56,8 @@ use self::keeper::Keeper;
 use self::record::Record;
 use self::watch::Watcher;
 use crate::linux::{
-    CrashPoint, DataDirectory, DialError, Layout, Lock, OpenError, Place, Steps, Window, install_alone,
+    CrashPoint, DataDirectory, DialError, Layout, Lock, Networks, OpenError, Place, Sockets, Steps, Window,
+    install_alone,
 };
 
 /// How long opening waits for an engine that is there.
@@ -73,6 +78,8 @@ pub struct DockerOptions {
     pub socket: PathBuf,
     /// Copies layers to where a sandbox writes.
     pub fill: FillUpper,
+    /// As [`crate::NativeOptions::prepared_networks`].
+    pub prepared_networks: usize,
     /// Where the process kills itself, in tests of what a crash leaves behind.
     pub crash_at: Option<CrashPoint>,
 }
@@ -80,7 +87,13 @@ pub struct DockerOptions {
 impl DockerOptions {
     /// The engine at its usual place.
     pub fn at(data_dir: impl Into<PathBuf>, fill: FillUpper) -> Self {
-        Self { data_dir: data_dir.into(), socket: USUAL_SOCKET.into(), fill, crash_at: None }
+        Self {
+            data_dir: data_dir.into(),
+            socket: USUAL_SOCKET.into(),
+            fill,
+            prepared_networks: 0,
+            crash_at: None,
+        }
     }
 }
 
@@ -102,6 +115,8 @@ struct Engine {
     watcher: Watcher,
     abilities: Abilities,
     fill: FillUpper,
+    networks: Networks,
+    sockets: Sockets,
     /// Shows upper directories to those who copy them.
     window: Window,
     /// Of the sandboxes that die with this process.
@@ -122,7 +137,7 @@ impl Docker {
 
     /// Opens a data directory, making it if need be. The engine need not be there yet.
     pub fn open(options: DockerOptions) -> Result<Self, OpenError> {
-        let DockerOptions { data_dir, socket, fill, crash_at } = options;
+        let DockerOptions { data_dir, socket, fill, prepared_networks, crash_at } = options;
         let data = DataDirectory::open(&data_dir, &Self::PLACE, false)?;
         let above = data.root().join(Self::PLACE.path());
         let installed = install_alone(&above).and_then(|agent| {
@@ -140,6 +155,8 @@ impl Docker {
             layout,
             abilities: Abilities::new(),
             fill,
+            networks: Networks::start(prepared_networks).map_err(OpenError::Thread)?,
+            sockets: Sockets::default(),
             window,
             holds: Mutex::default(),
             steps: Steps(crash_at),
@@ -160,33 +177,42 @@ impl Docker {
 /// The abilities of the backend, which depend on what the engine says of itself.
 #[derive(Debug)]
 struct Abilities {
+    /// Those of any engine.
     few: Capabilities,
-    /// Those of one that shows what was written.
-    many: Capabilities,
-    shows: OnceLock<bool>,
+    known: OnceLock<Capabilities>,
 }
 
 impl Abilities {
     fn new() -> Self {
-        let (few, many) = (SnapshotSupport::None, SnapshotSupport::Copied);
-        Self { few: capabilities(few), many: capabilities(many), shows: OnceLock::new() }
+        Self { few: capabilities(false, false), known: OnceLock::new() }
     }
 
+    fn now(&self) -> &Capabilities {
+        self.known.get().unwrap_or(&self.few)
+    }
+
+    /// The engine shows what was written.
     fn shows(&self) -> bool {
-        self.shows.get().is_some_and(|shows| *shows)
+        self.now().snapshots == SnapshotSupport::Copied
+    }
+
+    /// A door of ours can stand in networks.
+    fn doors(&self) -> bool {
+        self.now().network == NetworkSupport::Namespace
     }
 }
 
-fn capabilities(snapshots: SnapshotSupport) -> Capabilities {
+fn capabilities(shows: bool, doors: bool) -> Capabilities {
+    let none = NetworkSupport::Own { modes: vec!["none".to_owned()] };
     Capabilities {
-        snapshots,
+        snapshots: if shows { SnapshotSupport::Copied } else { SnapshotSupport::None },
         memory_snapshots: false,
         roots: vec![RootKind::Image],
-        network: NetworkSupport::Own { modes: vec!["none".to_owned()] },
+        network: if doors { NetworkSupport::Namespace } else { none },
         host_mounts: false,
         disk_quota: DiskQuota::None,
         freeze: true,
-        socket: false,
+        socket: doors,
         outlives_server: true,
         isolation: IsolationKind::Namespaces,
     }
@@ -250,6 +276,21 @@ impl Isolation for Docker {
         true
     }
 
+    fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
+        if !self.engine.abilities.doors() {
+            return Ok(None);
+        }
+        let record = Record::load(&self.engine.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        // Opened before the process is compared with the record, so it never belongs to another one
+        // with the same number.
+        let network = std::fs::File::open(format!("/proc/{}/ns/net", record.pid)).ok();
+        let network = network.filter(|_| record.is_alive()).ok_or_else(|| {
+            let action = format!("enter the network of {id}, which has ended");
+            IsolationError::new(IsolationErrorKind::Ended, action)
+        })?;
+        self.engine.sockets.one(id, network.into(), v6).map(Some)
+    }
+
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
         let record = self.engine.known(id)?;
         self.engine
@@ -309,16 +350,17 @@ impl Isolation for Docker {
 
 impl Engine {
     fn capabilities(&self) -> &Capabilities {
-        if self.abilities.shows() { &self.abilities.many } else { &self.abilities.few }
+        self.abilities.now()
     }
 
-    /// Asks the engine whether it shows what was written, unless it has said so already.
+    /// Asks the engine what it can, unless it has said so already.
     fn learn(&self) {
-        if self.abilities.shows.get().is_none()
+        if self.abilities.known.get().is_none()
             && let Ok(info) = self.client.info()
         {
             // Another thread may have been faster, with the same answer.
-            let _ = self.abilities.shows.set(upper::hidden(&info).is_none());
+            let (shows, doors) = (upper::hidden(&info).is_none(), !upper::maps_ids(&info));
+            drop(self.abilities.known.set(capabilities(shows, doors)));
         }
     }
 

@@ -39,6 +39,7 @@ mod disk;
 mod flush;
 mod halt;
 mod hand_over;
+mod hostname;
 mod launch;
 mod layers;
 mod machine;
@@ -90,6 +91,7 @@ pub(crate) use self::create::{
 };
 pub use self::data::OpenError;
 pub(crate) use self::data::{DataDirectory, DialError, Lock, SOCKET, try_lock};
+pub(crate) use self::hostname::set_hostname;
 pub(crate) use self::layers::clone_mount;
 pub(crate) use self::networks::{Networks, Order};
 pub(crate) use self::record::{place as place_file, start_time, this_boot};

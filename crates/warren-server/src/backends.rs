@@ -94,8 +94,8 @@ fn oci(runtime: Runtime, options: BackendOptions) -> Result<Arc<dyn Isolation>, 
 }
 
 fn docker(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
-    let BackendOptions { data_dir, docker_socket: socket, crash_at, .. } = options;
-    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, fill, crash_at })?))
+    let BackendOptions { data_dir, docker_socket: socket, prepared_networks, crash_at, .. } = options;
+    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, fill, prepared_networks, crash_at })?))
 }
 
 /// Copies layers into a directory, for a backend that cannot mount them.

@@ -8,6 +8,7 @@
 mod boot;
 mod bytes;
 mod client;
+mod door;
 mod files;
 mod frame;
 mod process;
@@ -21,6 +22,7 @@ pub use boot::{
 };
 pub use bytes::ByteString;
 pub use client::{CallError, CallSender, Connection, parse_reply};
+pub use door::DOOR_OPEN;
 pub use files::{
     Attribute, Detail, EntryKind, FileCall, FileEntry, FileOperation, GrepMatch, GrepQuery, Resolved,
     WatchEvent, WatchKind, WriteMode,

@@ -191,7 +191,13 @@ impl DockerEngine {
     /// The engine's own description of the container of a sandbox.
     #[track_caller]
     pub fn container(&self, sandbox: &str) -> serde_json::Value {
-        let (status, text) = self.ask("GET", &format!("/v1.41/containers/warren-{sandbox}/json"), &[]);
+        self.described(&format!("warren-{sandbox}"))
+    }
+
+    /// The engine's own description of a container.
+    #[track_caller]
+    pub fn described(&self, name: &str) -> serde_json::Value {
+        let (status, text) = self.ask("GET", &format!("/v1.41/containers/{name}/json"), &[]);
         assert_eq!(status, 200, "{text}");
         serde_json::from_str(&text).expect("a container is described")
     }

@@ -19,8 +19,10 @@ use warren_wire::guest::{Connection, Reply, Request};
 use super::client::{Lifeline, refused};
 use super::keeper::Keeper;
 use super::record::{Record, Stage};
-use super::{Engine, Hold, container, end, images, not_found, shape, shared, snapshots, upper};
-use crate::linux::{BOOT_PATIENCE, CrashPoint, DialError, Lock, layer, start_time, try_lock};
+use super::{Engine, Hold, container, door, end, etc, images, not_found, shape, shared, snapshots, upper};
+use crate::linux::{
+    BOOT_PATIENCE, CrashPoint, DialError, Lock, Order, layer, set_hostname, start_time, try_lock,
+};
 
 /// The pause between two looks at something that takes milliseconds.
 const PAUSE: Duration = Duration::from_millis(2);
@@ -72,7 +74,15 @@ fn make(engine: &Engine, request: &CreateRequest) -> Result<(Created, Option<Lif
     let mut written = Record::new(request);
     written.store(&directory).map_err(|error| layer("record", error))?;
     engine.steps.passed(CrashPoint::CreateRecord);
-    let given = shape::Given { agent: &engine.agent, shared: &directory.join(shared::DIRECTORY) };
+    let shared = directory.join(shared::DIRECTORY);
+    let door = engine.abilities.doors().then(|| door::name(engine));
+    let given =
+        shape::Given { agent: &engine.agent, shared: &shared, directory: &directory, door: door.as_deref() };
+    if door.is_some() {
+        etc::make(&directory, request).map_err(|error| layer("names of hosts", error))?;
+        door::make(engine, id, &image)?;
+        written.door = true;
+    }
     // The engine wants to see what it is to mount.
     shared::make(&directory, &[]).map_err(|error| layer("shared directory", error))?;
     let body = shape::body(request, &image, engine.data.instance(), given)
@@ -137,9 +147,7 @@ fn start(
     let bound = request.owner == OwnerBond::DiesWithOwner;
     let lifeline = bound.then(|| engine.client.hold(&name)).transpose();
     let lifeline = lifeline.map_err(|error| refused(id, "hold", error))?;
-    engine.client.start(&name).map_err(|error| refused(id, "start", error))?;
-    engine.steps.passed(CrashPoint::DockerStarted);
-    let pid = first_process(engine, id)?;
+    let pid = start_container(engine, request, &record)?;
     let group = group(pid).ok_or_else(|| gone(id))?;
     ask(engine, id, pid).map_err(|why| layer("agent", io::Error::other(why)))?;
     shared::seal(&directory).map_err(|error| layer("shared directory", error))?;
@@ -147,6 +155,31 @@ fn start(
     let record = snapshots::imprinted(record).started(pid, group).ok_or_else(|| gone(id))?;
     record.store(&directory).map_err(|error| layer("record", error))?;
     Ok((Created { id: id.clone(), pid }, lifeline))
+}
+
+/// Starts the container, in the network that is meant for it. Answers the number of its first
+/// process.
+fn start_container(engine: &Engine, request: &CreateRequest, record: &Record) -> Result<u32, IsolationError> {
+    let id = &request.id;
+    let start = || engine.client.start(&container(id)).map_err(|error| refused(id, "start", error));
+    if !record.door {
+        start()?;
+        engine.steps.passed(CrashPoint::DockerStarted);
+        return first_process(engine, id);
+    }
+    let order = match &request.network {
+        Some(given) => Ok(Order::Given(Arc::clone(given))),
+        None => engine.networks.order(),
+    };
+    let network = order.and_then(Order::wait).map_err(|error| layer("network namespace", error))?;
+    let standing = door::stand_in(engine, id, &network)?;
+    start()?;
+    engine.steps.passed(CrashPoint::DockerStarted);
+    drop(standing);
+    let pid = first_process(engine, id)?;
+    door::check(pid, &network).map_err(|error| layer("network namespace", error))?;
+    set_hostname(pid, etc::hostname(request)).map_err(|error| layer("host name", error))?;
+    Ok(pid)
 }
 
 /// Copies the layers that a sandbox begins with to where it is going to write.

@@ -13,7 +13,7 @@ use warren_core::{IsolationError, OwnerBond, SandboxId};
 
 use super::create::is_there;
 use super::record::{Record, Stage};
-use super::{Engine, container, end, shared};
+use super::{Engine, container, door, end, shared};
 use crate::linux::{CrashPoint, Lock, remove_tree, try_lock};
 
 /// The pause before something is tried again that failed, and how often it is tried at once.
@@ -76,6 +76,8 @@ impl Keeper {
         }
         if self.desk.engine.remove(id).is_err() {
             self.remove(id, lock);
+        } else {
+            drop(door::remove_if_idle(&self.desk.engine));
         }
     }
 
@@ -126,15 +128,21 @@ impl Desk {
                 work.busy = true;
                 drop(work);
                 let removed = self.engine.remove(&remains.id);
+                if removed.is_ok() {
+                    drop(remains._lock);
+                    // What it could not do, the next removal or process does.
+                    drop(door::remove_if_idle(&self.engine));
+                    work = self.work.lock();
+                    work.busy = false;
+                    continue;
+                }
                 work = self.work.lock();
                 work.busy = false;
-                if removed.is_err() {
-                    if work.ended {
-                        return;
-                    }
-                    work.remains.push_back(remains);
-                    self.changed.wait_for(&mut work, PAUSE);
+                if work.ended {
+                    return;
                 }
+                work.remains.push_back(remains);
+                self.changed.wait_for(&mut work, PAUSE);
             } else {
                 self.changed.notify_all();
                 self.changed.wait(&mut work);
@@ -178,6 +186,9 @@ impl Desk {
                 break;
             }
             std::thread::sleep(SEARCH_PAUSE);
+        }
+        if remains.is_empty() {
+            door::remove_if_idle(engine)?;
         }
         Ok(remains)
     }

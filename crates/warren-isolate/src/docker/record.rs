@@ -44,6 +44,9 @@ pub(super) struct Record {
     pub(super) group: PathBuf,
     /// Where the engine keeps what it writes, if it says so.
     pub(super) files: Option<PathBuf>,
+    /// It is started in the network of the door.
+    #[serde(default)]
+    pub(super) door: bool,
     /// Its layers are still to be copied there.
     #[serde(default)]
     pub(super) bare: bool,
@@ -67,6 +70,7 @@ impl Record {
             boot: String::new(),
             group: PathBuf::new(),
             files: None,
+            door: false,
             bare: true,
             imprint: None,
         }

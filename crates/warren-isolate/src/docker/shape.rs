@@ -13,7 +13,8 @@ use bollard::models::{
 use warren_core::{CreateRequest, Limits, OwnerBond};
 use warren_wire::guest::{AgentConfig, Rlimit, ServePlan};
 
-use crate::linux::{DEFAULT_HOSTNAME, PROGRAM, seccomp_document, seccomp_program};
+use super::etc;
+use crate::linux::{PROGRAM, seccomp_document, seccomp_program};
 use crate::oci::{MASKED, READ_ONLY, kept_capabilities};
 
 /// Labels by which a container of ours is known.
@@ -32,6 +33,10 @@ pub(super) const SHARED_NAME: &str = "run";
 pub(super) struct Given<'a> {
     pub(super) agent: &'a Path,
     pub(super) shared: &'a Path,
+    /// The sandbox's own.
+    pub(super) directory: &'a Path,
+    /// The container in whose network it is started. Without one it has no network.
+    pub(super) door: Option<&'a str>,
 }
 
 /// The request for a container. `image` is the image's id.
@@ -54,7 +59,8 @@ pub(super) fn body(
         user: Some(text("0:0")),
         working_dir: Some(text("/")),
         env: Some(Vec::new()),
-        hostname: Some(request.spec.hostname.clone().unwrap_or_else(|| text(DEFAULT_HOSTNAME))),
+        // Who is in the network of another cannot have a name of its own: it gets one later.
+        hostname: given.door.is_none().then(|| text(etc::hostname(request))),
         tty: Some(false),
         attach_stdin: Some(false),
         attach_stdout: Some(false),
@@ -76,6 +82,12 @@ fn host(request: &CreateRequest, given: Given<'_>) -> io::Result<HostConfig> {
     let limits = &request.spec.limits;
     let number = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
     let filter = seccomp_document(request.spec.profile);
+    let mut mounts = vec![bind(given.agent, AGENT, true)?, bind(given.shared, SHARED, false)?];
+    if given.door.is_some() {
+        for (path, inside) in etc::files(given.directory) {
+            mounts.push(bind(&path, inside, true)?);
+        }
+    }
     Ok(HostConfig {
         privileged: Some(false),
         cap_drop: Some(vec![text("ALL")]),
@@ -83,14 +95,14 @@ fn host(request: &CreateRequest, given: Given<'_>) -> io::Result<HostConfig> {
         security_opt: Some(vec![text("no-new-privileges"), format!("seccomp={filter}")]),
         masked_paths: Some(MASKED.iter().map(|path| text(path)).collect()),
         readonly_paths: Some(READ_ONLY.iter().map(|path| text(path)).collect()),
-        network_mode: Some(text("none")),
+        network_mode: Some(given.door.map_or_else(|| text("none"), |door| format!("container:{door}"))),
         ipc_mode: Some(text("private")),
         pid_mode: Some(String::new()),
         uts_mode: Some(String::new()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
         devices: Some(Vec::new()),
         volumes_from: Some(Vec::new()),
-        mounts: Some(vec![bind(given.agent, AGENT, true)?, bind(given.shared, SHARED, false)?]),
+        mounts: Some(mounts),
         memory: number(limits.memory.0),
         // Memory and swap together: none of it is swap.
         memory_swap: number(limits.memory.0),
@@ -109,6 +121,56 @@ fn host(request: &CreateRequest, given: Given<'_>) -> io::Result<HostConfig> {
         // What the agent says is for nobody, and a log would grow without a limit.
         log_config: Some(HostConfigLogConfig { typ: Some(text("none")), config: None }),
         ..HostConfig::default()
+    })
+}
+
+/// The request for the door of a data directory: our agent's binary on a root that it cannot write
+/// to, with the one right that it takes to enter a network.
+pub(super) fn door(
+    image: &str,
+    instance: &str,
+    agent: &Path,
+    shared: &Path,
+) -> io::Result<ContainerCreateBody> {
+    let text = |word: &str| word.to_owned();
+    let host = HostConfig {
+        privileged: Some(false),
+        cap_drop: Some(vec![text("ALL")]),
+        cap_add: Some(vec![text("CAP_SYS_ADMIN")]),
+        security_opt: Some(vec![text("no-new-privileges")]),
+        network_mode: Some(text("none")),
+        ipc_mode: Some(text("none")),
+        pid_mode: Some(String::new()),
+        uts_mode: Some(String::new()),
+        cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+        devices: Some(Vec::new()),
+        mounts: Some(vec![bind(agent, AGENT, true)?, bind(shared, SHARED, false)?]),
+        readonly_rootfs: Some(true),
+        memory: Some(64 << 20),
+        memory_swap: Some(64 << 20),
+        pids_limit: Some(8),
+        init: Some(false),
+        auto_remove: Some(false),
+        publish_all_ports: Some(false),
+        restart_policy: Some(RestartPolicy {
+            name: Some(RestartPolicyNameEnum::NO),
+            maximum_retry_count: None,
+        }),
+        log_config: Some(HostConfigLogConfig { typ: Some(text("none")), config: None }),
+        ..HostConfig::default()
+    };
+    Ok(ContainerCreateBody {
+        image: Some(text(image)),
+        entrypoint: Some(vec![format!("{AGENT}/{PROGRAM}")]),
+        cmd: Some(vec![text("door"), format!("{SHARED}/door.sock")]),
+        healthcheck: Some(HealthConfig { test: Some(vec![text("NONE")]), ..HealthConfig::default() }),
+        stop_signal: Some(text("SIGKILL")),
+        user: Some(text("0:0")),
+        working_dir: Some(text("/")),
+        env: Some(Vec::new()),
+        labels: Some(HashMap::from([(text(INSTANCE), text(instance))])),
+        host_config: Some(host),
+        ..ContainerCreateBody::default()
     })
 }
 
@@ -184,7 +246,17 @@ mod tests {
 
     #[test]
     fn nothing_of_the_machine_is_given_but_the_agent_and_its_directory() {
-        let given = Given { agent: Path::new("/data/agent"), shared: Path::new("/data/shared") };
+        let (agent, shared) = (Path::new("/data/agent"), Path::new("/data/s/shared"));
+        let given = Given { agent, shared, directory: Path::new("/data/s"), door: None };
+        let within = body(&request(), "sha256:1", "inst", Given { door: Some("door"), ..given }).unwrap();
+        assert_eq!(within.hostname, None);
+        let within = within.host_config.unwrap();
+        assert_eq!(within.network_mode.as_deref(), Some("container:door"));
+        let own = within.mounts.unwrap().into_iter().skip(2).all(|mount| mount.read_only == Some(true));
+        assert!(own, "nothing that names hosts is shared or written to");
+        let door = super::door("sha256:1", "inst", agent, shared).unwrap().host_config.unwrap();
+        assert_eq!(door.cap_add, Some(vec!["CAP_SYS_ADMIN".to_owned()]));
+        assert_eq!((door.privileged, door.readonly_rootfs), (Some(false), Some(true)));
         let body = body(&request(), "sha256:1", "inst", given).unwrap();
         let host = body.host_config.unwrap();
         let mounts: Vec<_> = host.mounts.unwrap().into_iter().map(|mount| mount.target.unwrap()).collect();

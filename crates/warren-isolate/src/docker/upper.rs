@@ -55,8 +55,7 @@ pub(super) fn hidden(info: &SystemInfo) -> Option<String> {
     if driver != DRIVER {
         return Some(format!("its storage driver is `{driver}`, and only `{DRIVER}` shows what was written"));
     }
-    let mapped = |option: &String| option.contains("name=userns") || option.contains("name=rootless");
-    if info.security_options.iter().flatten().any(mapped) {
+    if maps_ids(info) {
         return Some("it maps the ids of files".to_owned());
     }
     if !info.docker_root_dir.as_deref().is_some_and(|root| Path::new(root).is_dir()) {
@@ -68,6 +67,12 @@ pub(super) fn hidden(info: &SystemInfo) -> Option<String> {
     };
     let set = UNREADABLE.iter().find(on)?;
     Some(format!("the kernel's setting `{set}` of overlayfs is on"))
+}
+
+/// True if ids inside containers are not those of the machine.
+pub(super) fn maps_ids(info: &SystemInfo) -> bool {
+    let mapped = |option: &String| option.contains("name=userns") || option.contains("name=rootless");
+    info.security_options.iter().flatten().any(mapped)
 }
 
 /// Where the engine keeps the files of a container.

@@ -1,5 +1,6 @@
 //! The backend `docker`, on an engine of the tests' own.
 
+mod network;
 mod rig;
 mod service;
 mod snapshots;

@@ -81,6 +81,30 @@ fn root_inside_has_seven_rights_two_filters_and_nothing_of_the_machine() {
     assert!(inside.shell("touch /.warren/x || echo refused").contains("refused"));
 }
 
+/// The one container with a right that no sandbox has: it runs our binary and nothing else, has no
+/// network of its own and writes to nothing, and nobody inside a sandbox can reach it.
+#[test]
+fn the_door_runs_nothing_of_a_sandbox_and_shares_nothing_with_one() {
+    let (env, engine) = (TestEnv::new(), DockerEngine::new());
+    let inside = Inside::new(&env, &engine);
+    let names = engine.containers(&env.data_dir());
+    let door = names.iter().find(|name| name.contains("warren-door-")).expect("it is there");
+    let door = engine.described(door.trim_matches(['"', '/']));
+    let host = &door["HostConfig"];
+    assert_eq!(host["CapAdd"], serde_json::json!(["CAP_SYS_ADMIN"]));
+    assert_eq!((&host["NetworkMode"], &host["ReadonlyRootfs"]), (&"none".into(), &Value::Bool(true)));
+    assert_eq!((&host["Privileged"], &host["PidMode"]), (&Value::Bool(false), &"".into()));
+    assert_eq!(door["Config"]["Entrypoint"], serde_json::json!(["/.warren/warren-guest"]));
+    let network = |pid: &Value| std::fs::read_link(format!("/proc/{pid}/ns/net")).expect("it runs");
+    let own = engine.container(inside.id.as_str());
+    assert_ne!(network(&door["State"]["Pid"]), network(&own["State"]["Pid"]), "it is home again");
+    assert_eq!(inside.shell("ls /.warren/run").trim(), "agent.sock\nplan");
+    assert_eq!(inside.shell("cat /proc/sys/kernel/hostname"), inside.shell("cat /etc/hostname"));
+    for line in ["echo x >> /etc/hosts", "echo x >> /etc/resolv.conf", "rm /etc/hostname"] {
+        assert!(inside.shell(&format!("({line}) 2>/dev/null || echo refused")).contains("refused"), "{line}");
+    }
+}
+
 /// The directory that is shared with the machine cannot be filled, and nothing be put in the place
 /// of the agent's socket there: it is the file system that refuses, as root may write everywhere.
 #[test]
@@ -107,7 +131,6 @@ fn the_engine_is_asked_for_nothing_that_widens_a_container() {
     let host = &container["HostConfig"];
     for (field, wanted) in [
         ("Privileged", Value::Bool(false)),
-        ("NetworkMode", "none".into()),
         ("IpcMode", "private".into()),
         ("PidMode", "".into()),
         ("UTSMode", "".into()),
@@ -116,6 +139,8 @@ fn the_engine_is_asked_for_nothing_that_widens_a_container() {
     ] {
         assert_eq!(host[field], wanted, "{field}");
     }
+    let mode = host["NetworkMode"].as_str().unwrap();
+    assert!(mode.starts_with("container:"), "it is started where the door stands: {mode}");
     assert_eq!(host["Memory"], host["MemorySwap"]);
     assert!(host["PidsLimit"].as_i64().unwrap() > 0 && host["NanoCpus"].as_i64().unwrap() > 0);
     assert_eq!(container["Config"]["Labels"]["warren.sandbox"], inside.id.as_str());
