@@ -177,7 +177,7 @@ impl Docker {
 /// The abilities of the backend, which depend on what the engine says of itself.
 #[derive(Debug)]
 struct Abilities {
-    /// Those of any engine.
+    /// The ones that any engine has.
     few: Capabilities,
     known: OnceLock<Capabilities>,
 }

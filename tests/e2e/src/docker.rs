@@ -70,7 +70,7 @@ pub struct DockerEngine {
 impl DockerEngine {
     /// The image that every engine here has.
     pub const IMAGE: &'static str = "little";
-    /// What [`DockerEngine::import_workshop`] makes.
+    /// The image that [`DockerEngine::import_workshop`] makes.
     pub const WORKSHOP: &'static str = "workshop";
 
     #[track_caller]

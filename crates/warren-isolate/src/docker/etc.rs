@@ -12,7 +12,7 @@ use crate::linux::DEFAULT_HOSTNAME;
 
 /// Their directory in that of a sandbox.
 const DIRECTORY: &str = "etc";
-/// Whatever server is named, ours answers.
+/// Our own server answers, by any name that is asked for here.
 const RESOLVER: &str = "nameserver 169.254.77.1\noptions timeout:5 attempts:2\n";
 
 /// The machine's name in a sandbox.

@@ -50,7 +50,7 @@ pub(super) struct Record {
     /// Its layers are still to be copied there.
     #[serde(default)]
     pub(super) bare: bool,
-    /// What was there when it was first started on these layers.
+    /// Its files as they were when it was first started on these layers.
     #[serde(default)]
     pub(super) imprint: Option<Imprint>,
 }

@@ -1,5 +1,5 @@
-//! What a sandbox wrote, for copies, where the engine shows it. Layers that a sandbox begins with
-//! are copied to the same place, so that a copy stands on the image alone.
+//! Copies of the files that a sandbox wrote, where the engine shows them. Layers that a sandbox
+//! begins with are copied to the same place, so that a copy stands on the image alone.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};

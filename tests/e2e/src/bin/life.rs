@@ -1,6 +1,6 @@
 //! One step of a sandbox's life in a process of its own, so that a test can kill that process half
-//! way: `life DATA_DIR CRASH_POINT create|resume|halt|seal|clear|destroy ID [PLACE]`, on the backend that
-//! `WARREN_TEST_BACKEND` names.
+//! way: `life DATA_DIR CRASH_POINT create|resume|halt|seal|clear|destroy ID [PLACE]`, on the
+//! backend that `WARREN_TEST_BACKEND` names.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

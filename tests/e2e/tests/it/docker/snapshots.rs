@@ -26,8 +26,8 @@ fn create(server: &TestServer<'_>) -> String {
         .line()
 }
 
-/// What was removed since a start on layers leaves no trace where it was: a copy of that must not
-/// bring it back.
+/// A file that was removed since a start on layers leaves no trace where it was: a copy of that
+/// must not bring it back.
 #[test]
 fn what_was_removed_after_a_start_on_layers_stays_removed() {
     let (env, engine) = (TestEnv::new(), DockerEngine::new());
@@ -139,7 +139,7 @@ fn made(rig: &DockerRig<'_>) -> CreateRequest {
     let spec =
         warren_core::SandboxSpec { user: Some("root".to_owned()), ..warren_core::SandboxSpec::new(template) };
     let request = rig.request(spec, OwnerBond::Outlives);
-    rig.backend().create(request.clone()).unwrap();
+    rig.backend().create(request.clone()).expect("it is made");
     request
 }
 
