@@ -8,9 +8,9 @@ use warren_isolate::CrashPoint;
 
 const SIGKILL: i32 = 9;
 
-/// Halting, resuming, sealing, the late layer on `/usr`, processes on disk and other backends' steps
-/// are no steps of a run; `kept`, `sealed`, `inside` and their conformance have the same test for
-/// them.
+/// Halting, resuming, sealing, the late layer on `/usr`, processes on disk and other backends'
+/// steps are no steps of a run; `kept`, `sealed`, `inside` and their conformance have the same test
+/// for them.
 fn steps_of_a_run() -> impl Iterator<Item = CrashPoint> {
     let kinds = ["halt.", "resume.", "seal.", "defer.", "memory.", "oci.", "docker.", "lxd."];
     let other = move |point: &CrashPoint| kinds.iter().any(|kind| point.name().starts_with(kind));
