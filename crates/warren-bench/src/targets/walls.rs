@@ -14,7 +14,8 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
         verdicts.push(of(format!("{wall}: move / stop and start"), 2.0).judge(moved(rows, wall)));
     }
     let memory = ratio(rows, "walls_memory_runsc", "warren", "bare");
-    let name = "runsc: snapshot with 50 MB of processes, which go on / `runsc checkpoint` and `restore`".to_owned();
+    let name =
+        "runsc: snapshot with 50 MB of processes, which go on / `runsc checkpoint` and `restore`".to_owned();
     verdicts.push(of(name, 1.5).judge(memory));
     verdicts.into_iter().flatten().collect()
 }

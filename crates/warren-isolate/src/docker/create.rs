@@ -114,6 +114,7 @@ fn again(engine: &Arc<Engine>, request: &CreateRequest) -> Result<Created, Isola
         let action = format!("another process works on {id}");
         IsolationError::new(IsolationErrorKind::AlreadyExists, action)
     })?;
+    await_end(engine, id)?;
     let trees = request.root.trees().to_vec();
     let resuming = Record { spec: request.spec.clone(), trees, ..record.at(Stage::Resuming) };
     resuming.store(&directory).map_err(|error| layer("record", error))?;
@@ -180,6 +181,23 @@ fn start_container(engine: &Engine, request: &CreateRequest, record: &Record) ->
     door::check(pid, &network).map_err(|error| layer("network namespace", error))?;
     set_hostname(pid, etc::hostname(request)).map_err(|error| layer("host name", error))?;
     Ok(pid)
+}
+
+/// Waits until the engine has noticed that the first process ended: before that, a start of it would
+/// start nothing.
+fn await_end(engine: &Engine, id: &SandboxId) -> Result<(), IsolationError> {
+    let deadline = Instant::now() + BOOT_PATIENCE;
+    loop {
+        let seen = engine.client.inspect(&container(id)).map_err(|error| refused(id, "look at", error))?;
+        if seen.state.and_then(|state| state.running) != Some(true) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let why = format!("the engine has not noticed its end after {} s", BOOT_PATIENCE.as_secs());
+            return Err(layer("container", io::Error::other(why)));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// Copies the layers that a sandbox begins with to where it is going to write.
