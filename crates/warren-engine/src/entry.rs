@@ -124,6 +124,11 @@ impl Entry {
         *self.journal.lock() = open;
     }
 
+    /// The number of its entry in the journal, if one was written.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.journal.lock().as_ref().map(OpenEntry::number)
+    }
+
     pub(crate) fn close(&self, outcome: Outcome) {
         if let Some(open) = self.journal.lock().as_mut() {
             open.close(outcome);

@@ -11,6 +11,7 @@ mod ends;
 mod note;
 mod open;
 mod states;
+mod to_entry;
 mod write;
 
 use std::path::Path;

@@ -87,9 +87,9 @@ pub use journal::{Blame, LogEntry, PathState, SandboxHistory};
 pub use network::{NetworkCensus, NetworkStream, NetworkView, SandboxNetwork};
 pub use open::ShutdownPolicy;
 pub use processes::{
-    ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process, ProcessEvent,
-    ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Processes, Visit, give_port,
-    port_of,
+    Collector, ExecResult, LaunchStatus, Launched, LifeMark, Output, OutputCaps, PortStream, Process,
+    ProcessEvent, ProcessHandle, ProcessInput, ProcessReader, ProcessSpec, ProcessWriter, Processes, Visit,
+    give_port, port_of,
 };
 pub use runs::{Allowance, SessionDetails};
 pub use sandboxes::{Sandboxes, StoppedFiles};

@@ -15,8 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use warren_core::{Action, Request};
 use warren_wire::guest::{
-    ByteString, Exit, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Reply, Request as Call, Start,
-    Started, Stdin, TerminalSize,
+    ByteString, Exit, FailureCode, LOGIN_SHELL, ProcessInfo, ProcessSelector, Reader, Reply, Request as Call,
+    Start, Started, Stdin, TerminalSize,
 };
 
 use self::calls::shortened;
@@ -26,7 +26,7 @@ use crate::guest::{self, ANSWER, Guest};
 use crate::shown::as_typed;
 use crate::{EngineError, Sandbox};
 
-pub(crate) use collect::Collector;
+pub use collect::Collector;
 pub use follow::{ProcessHandle, ProcessReader, ProcessWriter};
 pub use input::ProcessInput;
 pub use launch::{give_port, port_of};
@@ -123,7 +123,20 @@ impl Sandbox {
     /// for its reader.
     pub async fn start(&self, spec: ProcessSpec) -> Result<ProcessHandle, EngineError> {
         let (entry, guest) = self.at_work(&spec).await?;
-        entry.failing(guest.start(spec).await)
+        let handle = entry.failing(guest.start(spec).await)?;
+        Ok(ProcessHandle { entry: entry.number(), ..handle })
+    }
+
+    /// As [`Sandbox::start`], for a line that a login shell reads: bash, or sh where there is none.
+    pub async fn start_line(&self, line: &str, spec: ProcessSpec) -> Result<ProcessHandle, EngineError> {
+        let shell =
+            |name: &str| ProcessSpec { argv: vec![name.into(), "-lc".into(), line.into()], ..spec.clone() };
+        match self.start(shell("bash")).await {
+            Err(EngineError::Refused(failure)) if failure.code == FailureCode::NotFound => {
+                self.start(shell("sh")).await
+            }
+            started => started,
+        }
     }
 
     /// Starts a process and leaves it alone.

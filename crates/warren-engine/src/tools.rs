@@ -84,6 +84,9 @@ pub struct ToolResult {
     /// The tool did not do what it was asked to, for a reason that the content tells.
     pub is_error: bool,
     pub snapshot: Option<SnapshotId>,
+    /// Its number in the journal, if it could be written down.
+    #[serde(default)]
+    pub entry: Option<u64>,
     pub duration_ms: u64,
     pub tier: u8,
     /// It is the answer to an earlier call of this id.
@@ -165,6 +168,7 @@ impl Sandbox {
             Ok(answer) => entry.close(answer.outcome()),
             Err(error) => entry.fail(error),
         }
+        let number = entry.number();
         drop(context);
         drop(entry);
         let Answer { mut content, exit_code, is_error } = outcome?;
@@ -186,6 +190,7 @@ impl Sandbox {
             exit_code,
             is_error,
             snapshot,
+            entry: number,
             duration_ms,
             tier: tool.tier(),
             repeated: false,

@@ -210,6 +210,8 @@ pub struct RolledBack {
     pub memory: bool,
     /// How to come back to what it replaced; absent if neither an undo nor a redo leads there.
     pub back: Option<WayBack>,
+    /// Its number in the journal, once it is written down.
+    pub entry: Option<u64>,
     pub took: Duration,
 }
 

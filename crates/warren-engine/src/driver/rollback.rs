@@ -132,6 +132,7 @@ impl Driver {
             ended,
             memory,
             back,
+            entry: None,
             took: began.elapsed(),
         })
     }

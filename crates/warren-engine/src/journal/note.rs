@@ -31,9 +31,10 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn note_rollback(&self, by: &Caller, rolled: &RolledBack) {
+    /// The number of the entry that says so, if it could be written.
+    pub(crate) async fn note_rollback(&self, by: &Caller, rolled: &RolledBack) -> Option<u64> {
         let to = rolled.to.id.clone();
-        self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await;
+        self.note(by, &rolled.sandbox, None, Action::Rollback { to }, None, states_around(rolled)).await
     }
 
     /// Notes that it is behind another wall, in the state that it was in.
@@ -96,13 +97,13 @@ impl Engine {
         action: Action,
         turn: Option<u32>,
         (before, after): (Option<SnapshotId>, Option<SnapshotId>),
-    ) {
+    ) -> Option<u64> {
         let mut entry = self.new_entry(by, record, action, session);
         entry.turn = turn.unwrap_or(entry.turn);
         entry.ended_unix_ms = Some(entry.began_unix_ms);
         (entry.before, entry.after) = (before, after);
         entry.outcome = Some(Outcome { exit_code: None, detail: None });
-        self.append(entry).await;
+        Some(self.append(entry).await?.number)
     }
 }
 

@@ -18,6 +18,8 @@ use crate::{Engine, EngineError};
 pub(crate) struct OpenEntry {
     engine: Engine,
     door: Door,
+    /// Stays when the entry is over.
+    number: u64,
     /// Absent once somebody else sees to it, or it is over.
     entry: Option<JournalEntry>,
     /// It changes nothing.
@@ -43,7 +45,7 @@ impl Engine {
         promptly(move || {
             let entry = engine.append_now(entry)?;
             engine.shared.journal.begin(&entry);
-            Some(OpenEntry { engine, door, entry: Some(entry), looks: false })
+            Some(OpenEntry { engine, door, number: entry.number, entry: Some(entry), looks: false })
         })
         .await
     }
@@ -110,6 +112,10 @@ impl Engine {
 }
 
 impl OpenEntry {
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// The process that an exec is about.
     pub(crate) fn started(&mut self, number: u64) {
         if let Some(entry) = &mut self.entry

@@ -4,7 +4,7 @@ use super::Output;
 
 /// Keeps the beginning and the end of a stream of any length.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub struct Collector {
     head: Vec<u8>,
     head_cap: usize,
     tail: VecDeque<u8>,
@@ -14,12 +14,12 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(cap: usize) -> Self {
+    pub fn new(cap: usize) -> Self {
         let (tail_cap, head) = (cap / 2, Vec::new());
         Self { head, head_cap: cap - tail_cap, tail: VecDeque::new(), tail_cap, total: 0, dropped: false }
     }
 
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total = self.total.saturating_add(bytes.len() as u64);
         let (first, rest) = bytes.split_at(bytes.len().min(self.head_cap - self.head.len()));
         self.head.extend_from_slice(first);
@@ -31,12 +31,12 @@ impl Collector {
     }
 
     /// Notes that something was lost here. What follows counts as the end.
-    pub(crate) fn skip(&mut self) {
+    pub fn skip(&mut self) {
         self.head_cap = self.head.len();
         self.dropped = true;
     }
 
-    pub(crate) fn finish(self) -> Output {
+    pub fn finish(self) -> Output {
         let Self { mut head, tail, total, dropped, .. } = self;
         let dropped_at = dropped.then_some(head.len());
         let (first, second) = tail.as_slices();
@@ -44,6 +44,36 @@ impl Collector {
         head.extend_from_slice(second);
         Output { bytes: head, total, dropped_at }
     }
+}
+
+impl Output {
+    /// The kept part as text, with a line in place of the rest, and whether there is such a rest.
+    pub fn text(&self) -> (String, bool) {
+        let Some(at) = self.dropped_at else {
+            return (String::from_utf8_lossy(&self.bytes).into_owned(), false);
+        };
+        let (head, tail) = self.bytes.split_at(at.min(self.bytes.len()));
+        let head = whole_end(head);
+        let tail = whole_beginning(tail);
+        let missing = self.total.saturating_sub((head.len() + tail.len()) as u64);
+        let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
+        let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+        (format!("{head}{before}[… {missing} bytes left out …]\n{tail}"), true)
+    }
+}
+
+/// Without the character that was cut at the end.
+fn whole_end(bytes: &[u8]) -> &[u8] {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
+        _ => bytes,
+    }
+}
+
+/// Without the rest of the character that was cut at the beginning.
+fn whole_beginning(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    &bytes[rest..]
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ const REST: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct ProcessHandle {
     pub started: Started,
+    /// The number of its start in the journal; absent for a process that was started before.
+    pub entry: Option<u64>,
     pub reader: ProcessReader,
     pub writer: ProcessWriter,
 }
@@ -103,7 +105,7 @@ impl ProcessHandle {
         };
         let channel = Channel::Following;
         let writer = ProcessWriter { guest, process: started.process, sender, channel, ended };
-        Self { started, reader, writer }
+        Self { started, entry: None, reader, writer }
     }
 
     /// See [`ProcessReader::next`].

@@ -35,9 +35,9 @@ impl SandboxHistory {
         finished(async move {
             loop {
                 let exclusive = engine.occupy(&caller.owner, &id, force).await?;
-                if let Some(answer) = engine.go_alone(exclusive, goal.clone(), force).await {
-                    if let Ok(rolled) = &answer {
-                        engine.note_rollback(&caller, rolled).await;
+                if let Some(mut answer) = engine.go_alone(exclusive, goal.clone(), force).await {
+                    if let Ok(rolled) = &mut answer {
+                        rolled.entry = engine.note_rollback(&caller, rolled).await;
                     }
                     return answer;
                 }

@@ -17,7 +17,7 @@ impl Answer {
     pub(super) fn text(text: &str, most: usize) -> Self {
         let mut kept = Collector::new(most);
         kept.push(text.as_bytes());
-        Self { content: vec![cut(kept.finish())], ..Self::default() }
+        Self { content: vec![cut(&kept.finish())], ..Self::default() }
     }
 
     /// Text that the tool itself has kept short.
@@ -67,33 +67,9 @@ impl From<EngineError> for ToolError {
 }
 
 /// The kept part of a text, with a line in place of the rest.
-pub(super) fn cut(output: Output) -> ContentBlock {
-    let Output { bytes, total, dropped_at } = output;
-    let Some(at) = dropped_at else {
-        return ContentBlock::Text { text: String::from_utf8_lossy(&bytes).into_owned(), truncated: false };
-    };
-    let (head, tail) = bytes.split_at(at.min(bytes.len()));
-    let head = whole_end(head);
-    let tail = whole_beginning(tail);
-    let missing = total.saturating_sub((head.len() + tail.len()) as u64);
-    let (head, tail) = (String::from_utf8_lossy(head), String::from_utf8_lossy(tail));
-    let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
-    let text = format!("{head}{before}[… {missing} bytes left out …]\n{tail}");
-    ContentBlock::Text { text, truncated: true }
-}
-
-/// Without the character that was cut at the end.
-fn whole_end(bytes: &[u8]) -> &[u8] {
-    match std::str::from_utf8(bytes) {
-        Err(error) if error.error_len().is_none() => &bytes[..error.valid_up_to()],
-        _ => bytes,
-    }
-}
-
-/// Without the rest of the character that was cut at the beginning.
-fn whole_beginning(bytes: &[u8]) -> &[u8] {
-    let rest = bytes.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-    &bytes[rest..]
+pub(super) fn cut(output: &Output) -> ContentBlock {
+    let (text, truncated) = output.text();
+    ContentBlock::Text { text, truncated }
 }
 
 /// Turns bytes that arrive in pieces into text. A character that arrives in two pieces is one.

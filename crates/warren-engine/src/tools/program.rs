@@ -182,7 +182,7 @@ impl<'a> Transcript<'a> {
         for rest in [self.stdout.finish(), self.stderr.finish()] {
             self.kept.push(rest.as_bytes());
         }
-        let mut block = cut(self.kept.finish());
+        let mut block = cut(&self.kept.finish());
         if let (ContentBlock::Text { text, .. }, Some(end)) = (&mut block, how_it_ended(exit, self.context)) {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
