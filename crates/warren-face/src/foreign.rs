@@ -47,14 +47,21 @@ fn check(domain: &HostName, request: &Request) -> Result<(), Foreign> {
     if authority.as_deref().is_some_and(|authority| !is_own(domain, authority)) {
         return Err(Foreign::Host);
     }
-    let own = |origin: &str| authority.as_deref().is_some_and(|own| is_same(own, origin));
-    if !origins(request.headers()).all(|origin| origin.is_some_and(own)) {
+    if !is_of_own_page(request) {
         return Err(Foreign::Origin);
     }
     if is_of_elsewhere(request.headers()) && !is_navigation(request) {
         return Err(Foreign::Site);
     }
     Ok(())
+}
+
+/// True unless a page of another origin makes the request: what its `Origin` says is the server
+/// itself.
+pub fn is_of_own_page(request: &Request) -> bool {
+    let authority = authority(request);
+    let own = |origin: &str| authority.as_deref().is_some_and(|own| is_same(own, origin));
+    origins(request.headers()).all(|origin| origin.is_some_and(own))
 }
 
 /// True if the host is this machine, under a name that nobody else can give it.

@@ -7,6 +7,7 @@ use tower::ServiceExt as _;
 use warren_e2b::{E2b, Place};
 use warren_face::error::{ApiError, Code};
 use warren_face::gate;
+use warren_mcp::Mcp;
 use warren_wire::api::Problem;
 
 use crate::listener::Answers;
@@ -61,7 +62,8 @@ fn app(state: AppState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method);
     let face = gate::guarded(routes, &state).layer(middleware::from_fn(chat::in_its_own_words));
-    gate::logged(face, &state).with_state(state)
+    let mcp = warren_mcp::router(&Mcp::new(state.desk.clone()));
+    gate::logged(face, &state).with_state(state).merge(mcp)
 }
 
 /// Clients of E2B that were given a host of their own making come here too, and read a `message`.

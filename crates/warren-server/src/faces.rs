@@ -19,6 +19,7 @@ pub fn faces() -> Vec<Face> {
     vec![
         face("v1", "", routes::table().iter().map(Route::bare).collect()),
         face("chat", "", chat::table().iter().map(Route::bare).collect()),
+        face("mcp", "", warren_mcp::routes()),
         face("e2b", "/e2b", warren_e2b::control_routes()),
         face("envd", "", warren_e2b::envd_routes()),
     ]

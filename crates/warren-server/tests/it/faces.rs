@@ -69,6 +69,7 @@ impl Objects {
         let path = route
             .path
             .replace("{id}", &self.sandbox)
+            .replace("{sandbox_id}", &self.sandbox)
             .replace("{template}", &self.template)
             .replace("{build}", &self.build)
             .replace("{alias}", &self.alias)
@@ -86,7 +87,13 @@ impl Objects {
 
     /// The answer without what tells two requests apart.
     fn essence(&self, answer: &Answer) -> (u16, String) {
-        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        let text = match serde_json::from_slice(&answer.body) {
+            Ok(Value::Object(mut body)) => {
+                body.remove("request_id");
+                Value::Object(body).to_string()
+            }
+            _ => String::from_utf8_lossy(&answer.body).into_owned(),
+        };
         let names = [&self.sandbox, &self.template, &self.build, &self.alias, &self.chat];
         (answer.status, names.iter().fold(text, |text, name| text.replace(name.as_str(), "NAME")))
     }

@@ -19,6 +19,7 @@ mod golden;
 mod journal;
 mod keys;
 mod limits;
+mod mcp;
 mod metrics;
 mod names;
 mod network;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 13] = [
+const EDGES: [(&str, &[&str]); 14] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
     ("warren-e2b", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
@@ -18,6 +18,7 @@ const EDGES: [(&str, &[&str]); 13] = [
     ("warren-store", &["warren-core"]),
     ("warren-engine", &["warren-core", "warren-wire"]),
     ("warren-face", &["warren-core", "warren-engine", "warren-wire"]),
+    ("warren-mcp", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
     (
         "warren-server",
         &[
@@ -26,6 +27,7 @@ const EDGES: [(&str, &[&str]); 13] = [
             "warren-engine",
             "warren-face",
             "warren-isolate",
+            "warren-mcp",
             "warren-network",
             "warren-store",
             "warren-wire",

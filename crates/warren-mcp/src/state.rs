@@ -1,0 +1,60 @@
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use rmcp::transport::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::StreamableHttpService;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use warren_face::Desk;
+
+use crate::handler::Handler;
+
+pub(crate) type Protocol = StreamableHttpService<Handler, LocalSessionManager>;
+
+/// The state of the face. A clone is the same.
+#[derive(Clone)]
+pub struct Mcp {
+    desk: Desk,
+    protocol: Arc<Protocol>,
+}
+
+impl Mcp {
+    pub fn new(desk: Desk) -> Self {
+        let handled = desk.clone();
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .with_max_request_body_bytes(usize::try_from(desk.config.http.max_body).unwrap_or(usize::MAX))
+            // Both are looked at before any request comes here, and under more names.
+            .disable_allowed_hosts()
+            .disable_allowed_origins();
+        let sessions = Arc::new(LocalSessionManager::default());
+        let protocol = Protocol::new(move || Ok(Handler::new(handled.clone())), sessions, config);
+        Self { desk, protocol: Arc::new(protocol) }
+    }
+
+    pub(crate) fn protocol(&self) -> &Protocol {
+        &self.protocol
+    }
+}
+
+impl Deref for Mcp {
+    type Target = Desk;
+
+    fn deref(&self) -> &Desk {
+        &self.desk
+    }
+}
+
+impl FromRef<Mcp> for Desk {
+    fn from_ref(state: &Mcp) -> Self {
+        state.desk.clone()
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mcp").finish_non_exhaustive()
+    }
+}
