@@ -23,6 +23,7 @@ pub mod files;
 pub mod foreign;
 pub mod gate;
 mod held;
+pub mod link;
 pub mod link_keys;
 mod logging;
 pub mod openapi;

@@ -6,15 +6,14 @@
 //! the `pool` or a new one, and `head` says what the application may see of the request and the
 //! client of the answer. An upgraded connection is `carry`'s from then on. The target is only ever
 //! a port on the loopback of one sandbox's own network: no name or address of the request is
-//! dialled. `link` makes and reads what lets strangers in, `book` remembers which ports are public,
-//! and `refusal` is what clients are told when there is nothing to pass on.
+//! dialled. [`warren_face::link`] makes and reads what lets strangers in, `book` remembers which
+//! ports are public, and `refusal` is what clients are told when there is nothing to pass on.
 
 mod access;
 mod body;
 mod carry;
 mod exchange;
 mod head;
-mod link;
 mod pool;
 mod refusal;
 mod route;
@@ -38,11 +37,7 @@ use self::route::Destination;
 use crate::state::AppState;
 
 pub(crate) use carry::{Lingering, carry};
-pub(crate) use link::{Link, Methods, token};
 pub(crate) use route::{PORT_HEADER, SANDBOX_HEADER, Target};
-
-/// The parameter of a query in which a link carries its signature.
-pub(crate) const LINK_PARAMETER: &str = "warren-link";
 
 /// The name that visitors of a port go by.
 const VISITOR: &str = "port visitor";

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 
 use warren_core::{PortSettings, SandboxId};
 use warren_face::address::Address;
+use warren_face::link;
 use warren_face::link_keys::LinkKeys;
 use warren_wire::api;
 
-use crate::proxy::{self, PORT_HEADER, SANDBOX_HEADER};
+use crate::proxy::{PORT_HEADER, SANDBOX_HEADER};
 
 /// How a port is reached, with the token that opens it.
 pub(crate) fn port(
@@ -23,7 +24,7 @@ pub(crate) fn port(
             (PORT_HEADER.to_owned(), port.to_string()),
         ]),
         public: settings.public,
-        token: proxy::token(keys, sandbox, port),
+        token: link::token(keys, sandbox, port),
         host_header: settings.host,
     }
 }

@@ -9,12 +9,13 @@ use warren_engine::EngineError;
 use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
+use warren_face::link::{LINK_PARAMETER, Link, Methods};
 use warren_face::port::is_closed;
 use warren_wire::api;
 
 use crate::convert;
 use crate::extract::{Json, JsonOrNothing, PortPath, SandboxPath};
-use crate::proxy::{self, LINK_PARAMETER, Lingering, Link, Methods};
+use crate::proxy::{self, Lingering};
 use crate::state::AppState;
 
 const USUAL_LINK_S: u64 = 3600;

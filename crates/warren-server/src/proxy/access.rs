@@ -17,10 +17,10 @@ use warren_face::arrival::{Arrival, OwnerNotice};
 use warren_face::auth::{Caller, Secret, StreamGuard};
 use warren_face::foreign;
 use warren_face::gate;
+use warren_face::link::{self, LINK_PARAMETER, Link};
 
-use super::link::{self, Link};
 use super::refusal::{Refusal, Wrong};
-use super::{LINK_PARAMETER, Target, head, route};
+use super::{Target, head, route};
 use crate::state::AppState;
 
 /// Headers that carry a token: a port's own, and one for all ports of a sandbox that E2B's clients

@@ -1,8 +1,13 @@
+//! Links that let a stranger use a port of a sandbox for a while, and the tokens of ports.
+
+use crate::link_keys::LinkKeys;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use warren_core::SandboxId;
-use warren_face::link_keys::LinkKeys;
+
+/// The parameter of a query in which a link carries its signature.
+pub const LINK_PARAMETER: &str = "warren-link";
 
 const VERSION: &str = "1";
 /// Nothing that is signed for one purpose is good for another.
@@ -14,16 +19,16 @@ const MOST_TEXT: usize = 4096;
 
 /// A permission for a stranger to use a port for a while: with these methods, below this path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Link {
-    pub(crate) methods: Methods,
+pub struct Link {
+    pub methods: Methods,
     /// The path itself, and all below it.
-    pub(crate) path: String,
-    pub(crate) expires_unix_s: u64,
+    pub path: String,
+    pub expires_unix_s: u64,
 }
 
 /// Which requests a link is good for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Methods {
+pub enum Methods {
     /// Methods that only read: `GET`, `HEAD` and `OPTIONS`, and no web socket.
     Read,
     All,
@@ -31,11 +36,11 @@ pub(crate) enum Methods {
 
 /// It is not a link to this port, or not any more. Nobody learns which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct BadLink;
+pub struct BadLink;
 
 impl Link {
     /// `VERSION.KEY.EXPIRY.METHODS.PATH.SIGNATURE`, the last two in base64.
-    pub(crate) fn sign(&self, keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
+    pub fn sign(&self, keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
         let path = URL_SAFE_NO_PAD.encode(&self.path);
         let (key, expiry, methods) = (keys.first(), self.expires_unix_s.to_string(), self.methods.word());
         let tag = key.sign(&[
@@ -53,7 +58,7 @@ impl Link {
 
     /// The link, if it was signed for this port and its time is not over. What is signed is the
     /// text as it stands, so there is one way only to write a link.
-    pub(super) fn read(
+    pub fn read(
         text: &str,
         keys: &LinkKeys,
         (sandbox, port): (&SandboxId, u16),
@@ -80,7 +85,7 @@ impl Link {
     }
 
     /// True if it is good for such a request.
-    pub(super) fn allows(&self, method: &Method, path: &str, upgrades: bool) -> bool {
+    pub fn allows(&self, method: &Method, path: &str, upgrades: bool) -> bool {
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) && !upgrades;
         (reads || self.methods == Methods::All) && is_below(path, &self.path)
     }
@@ -113,12 +118,12 @@ fn is_below(path: &str, top: &str) -> bool {
 
 /// The token of one port of one sandbox, valid for as long as the sandbox exists. It follows from
 /// the key, so nobody has to store it.
-pub(crate) fn token(keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
+pub fn token(keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> String {
     URL_SAFE_NO_PAD.encode(keys.first().sign(&[TOKEN, VERSION, sandbox.as_str(), &port.to_string()]))
 }
 
 /// True if the text is the token of the port.
-pub(super) fn is_token(text: &str, keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> bool {
+pub fn is_token(text: &str, keys: &LinkKeys, sandbox: &SandboxId, port: u16) -> bool {
     let Ok(tag) = URL_SAFE_NO_PAD.decode(text) else { return false };
     let port = port.to_string();
     let parts = [TOKEN, VERSION, sandbox.as_str(), &port];
