@@ -16,13 +16,14 @@ mod write;
 
 use std::path::Path;
 
-use warren_core::{JournalEntry, SandboxRecord, SnapshotId};
+use warren_core::{Action, JournalEntry, SandboxRecord, SnapshotId};
 
 use self::states::{AtPath, States};
 use crate::bounds::heavy;
 use crate::cell::{Capture, CaptureOrder, start_of};
 use crate::error::{Field, sentence};
 use crate::ports::blocking;
+use crate::shown::in_a_line;
 use crate::work_kind::WorkKind;
 use crate::{Engine, EngineError, Sandbox};
 
@@ -40,6 +41,32 @@ pub struct LogEntry {
     /// Paths that differ between the states before and after; absent where one of them is not known
     /// any more.
     pub changed: Option<u64>,
+}
+
+impl LogEntry {
+    /// The action, in a line.
+    pub fn line(&self) -> String {
+        action_line(&self.entry)
+    }
+}
+
+impl Blame {
+    /// The actions of its entries, each in a line.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.entries.iter().map(action_line)
+    }
+}
+
+fn action_line(entry: &JournalEntry) -> String {
+    match &entry.action {
+        Action::Turn => format!("turn {} was completed", entry.turn),
+        Action::Rollback { to } => format!("went back to {to}"),
+        Action::Move { from, to } => format!("moved from {from} to {to}"),
+        Action::Promote { from, command, .. } => {
+            format!("merged what changed in {from}: {}", command.as_deref().unwrap_or("not known how"))
+        }
+        action => in_a_line(action).unwrap_or_default(),
+    }
 }
 
 /// The last change of a path.

@@ -43,6 +43,15 @@ impl Fields {
         }
     }
 
+    /// A word that may be written as a number.
+    pub(crate) fn label(&mut self, name: &str) -> Result<Option<String>, ApiError> {
+        if let Some(number) = self.given.get(name).and_then(Value::as_u64) {
+            self.given.remove(name);
+            return Ok(Some(number.to_string()));
+        }
+        self.word(name)
+    }
+
     /// A whole number from `least` to `most`.
     pub(crate) fn number(&mut self, name: &str, least: u64, most: u64) -> Result<Option<u64>, ApiError> {
         let Some(value) = self.given.remove(name) else { return Ok(None) };

@@ -1,16 +1,22 @@
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
-    ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestMethod,
+    CompleteRequestParams, CompleteResult, ErrorCode, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, InputResponses, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use warren_core::ErrorKind;
 use warren_face::Desk;
+use warren_face::error::ApiError;
 
 use crate::answer::refusal;
 use crate::fields::Fields;
 use crate::request::Place;
 use crate::tools::{self, Call};
+use crate::{prompts, resources, tasks};
 
 /// How long a client may keep the list of tools, which changes with the server's version.
 const LIST_TTL_MS: u64 = 3_600_000;
@@ -20,7 +26,7 @@ const LONGEST_TOLD: usize = 80;
 const INSTRUCTIONS: &str = "A Linux machine of your own. Every change is a numbered entry of its journal, \
 and its answer says how to take it back: `undo` returns all files to an earlier state, also after `rm -rf`. \
 Commands that take long go on in the background: `process` waits for them. Files stay when the machine \
-stops.";
+stops. The argument `sandbox` is an id or a name; without it the default sandbox is meant.";
 
 /// Answers one message of the protocol.
 #[derive(Debug, Clone)]
@@ -32,11 +38,22 @@ impl Handler {
     pub(crate) fn new(desk: Desk) -> Self {
         Self { desk }
     }
+
+    /// A call without any arguments.
+    fn call<'a>(&'a self, place: &'a Place, context: &'a RequestContext<RoleServer>) -> Call<'a> {
+        let (fields, answers) = (Fields::new("tasks", None), InputResponses::new());
+        Call { desk: &self.desk, place, context, fields, state: None, answers }
+    }
 }
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities = ServerCapabilities::builder()
+            .enable_prompts()
+            .enable_resources()
+            .enable_tools()
+            .enable_tasks()
+            .build();
         let server = Implementation::new("warren", env!("CARGO_PKG_VERSION")).with_title("Warren");
         ServerConfig::new(capabilities).with_server_info(server).with_instructions(INSTRUCTIONS)
     }
@@ -63,11 +80,85 @@ impl ServerHandler for Handler {
             let name: String = request.name.chars().take(LONGEST_TOLD).collect();
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
         };
-        let fields = Fields::new(tool.name(), request.arguments);
-        let call = Call { desk: &self.desk, place: &place, context: &context, fields };
-        let answered = tools::run(tool, call).await;
-        let result = answered.map_or_else(|error| refusal(&error), |answer| answer.into_result());
-        Ok(result.into())
+        let call = Call {
+            fields: Fields::new(tool.name(), request.arguments),
+            state: request.request_state,
+            answers: request.input_responses.unwrap_or_default(),
+            ..self.call(&place, &context)
+        };
+        Ok(tools::run(tool, call).await.map_or_else(|error| refusal(&error).into(), CallToolResponse::from))
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let listed = resources::list(&self.desk, &Place::of(&context)?).await.map_err(failed)?;
+        Ok(ListResourcesResult::with_all_items(listed).with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
+        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let content =
+            resources::read(&self.desk, &Place::of(&context)?, &request.uri).await.map_err(failed)?;
+        let read = ReadResourceResult::new(vec![content]);
+        Ok(read.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let list = ListPromptsResult::with_all_items(prompts::list());
+        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match prompts::get(&request.name, request.arguments) {
+            Some(filled) => Ok(filled.map_err(failed)?.into()),
+            None => Err(ErrorData::invalid_params("there is no prompt of that name", None)),
+        }
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let place = Place::of(&context)?;
+        tasks::get(&self.call(&place, &context), &request.task_id).await.map_err(invalid)
+    }
+
+    /// A task asks nothing: what it waits for is answered where the sandbox is looked after.
+    async fn update_task(&self, _: UpdateTaskParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        Err(ErrorData::invalid_params("the task asked nothing", None))
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let place = Place::of(&context)?;
+        tasks::cancel(&self.call(&place, &context), &request.task_id).await.map_err(invalid)
     }
 
     async fn complete(
@@ -76,5 +167,27 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+}
+
+/// An error of a call that names something that is not there.
+fn invalid(error: ApiError) -> ErrorData {
+    match failed(error) {
+        ErrorData { code: ErrorCode::RESOURCE_NOT_FOUND, message, data, .. } => {
+            ErrorData::invalid_params(message, data)
+        }
+        error => error,
+    }
+}
+
+/// An error where the protocol has no result that could tell it.
+fn failed(error: ApiError) -> ErrorData {
+    error.log();
+    let problem = error.problem();
+    let data = serde_json::to_value(&problem).ok();
+    match error.code().kind() {
+        ErrorKind::NotFound => ErrorData::resource_not_found(problem.detail, data),
+        ErrorKind::Invalid => ErrorData::invalid_params(problem.detail, data),
+        _ => ErrorData::internal_error(problem.detail, data),
     }
 }

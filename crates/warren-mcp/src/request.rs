@@ -6,6 +6,7 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 use warren_core::SandboxId;
 use warren_face::Desk;
+use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 use warren_face::extract::Params;
@@ -17,6 +18,8 @@ use crate::toolset::Toolset;
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) caller: Caller,
+    /// The address by which the client reaches the server.
+    pub(crate) address: Address,
     /// The only sandbox that it is about, if the path names one.
     pub(crate) pinned: Option<SandboxId>,
     pub(crate) tools: Toolset,
@@ -36,13 +39,14 @@ impl FromRequestParts<Mcp> for Place {
 
     async fn from_request_parts(parts: &mut Parts, mcp: &Mcp) -> Result<Self, ApiError> {
         let caller = <Caller as FromRequestParts<Mcp>>::from_request_parts(parts, mcp).await?;
+        let Ok(address) = Address::from_request_parts(parts, mcp).await;
         let query = Params::parse(parts.uri.query().unwrap_or_default())?;
         let tools = query.text("tools").map_or_else(|| Ok(Toolset::all()), Toolset::parse)?;
         let pinned = match pinned_word(parts, mcp).await? {
             Some(word) => Some(existing(mcp, &caller, &word).await?),
             None => None,
         };
-        Ok(Self { caller, pinned, tools })
+        Ok(Self { caller, address, pinned, tools })
     }
 }
 

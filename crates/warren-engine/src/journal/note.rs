@@ -44,19 +44,20 @@ impl Engine {
         self.note(by, &moved.sandbox, None, action, None, (state.clone(), state)).await;
     }
 
-    /// Notes that a fork's changes at or below a path are now in this sandbox, too.
+    /// Notes that a fork's changes at or below a path are now in this sandbox, too. The number of
+    /// the entry, if it could be written.
     pub(crate) async fn note_promote(
         &self,
         by: &Caller,
         rolled: &RolledBack,
         fork: &SandboxId,
         below: &Path,
-    ) {
+    ) -> Option<u64> {
         let command = self.done_in(&rolled.sandbox, fork, below).await;
         let path = Some(below).filter(|below| *below != Path::new("/"));
         let path = path.map(|path| path.to_string_lossy().into_owned());
         let action = Action::Promote { from: fork.clone(), path, command };
-        self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await;
+        self.note(by, &rolled.sandbox, None, action, None, states_around(rolled)).await
     }
 
     /// The commands of a fork since its changes below a path last came to a sandbox, in a line.

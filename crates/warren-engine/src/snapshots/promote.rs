@@ -71,11 +71,11 @@ impl SandboxHistory {
     ) -> Result<RolledBack, EngineError> {
         let Sandbox { engine, caller, id: fork } = &self.sandbox;
         let (goal, force) = (Goal::To(snapshot.id.clone()), order.force);
-        let rolled = match engine.go_alone(exclusive, goal, force).await {
+        let mut rolled = match engine.go_alone(exclusive, goal, force).await {
             Some(rolled) => rolled?,
             None => engine.as_(caller).sandbox(into).history().rollback(&snapshot.id, force).await?,
         };
-        engine.note_promote(caller, &rolled, fork, &order.below).await;
+        rolled.entry = engine.note_promote(caller, &rolled, fork, &order.below).await;
         let event = Event::SandboxPromoted { from: fork.clone(), snapshot: snapshot.id };
         engine.emit(&caller.owner, Some(into), None, event);
         Ok(rolled)

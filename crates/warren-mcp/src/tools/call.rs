@@ -1,5 +1,5 @@
 use rmcp::RoleServer;
-use rmcp::model::ProgressNotificationParam;
+use rmcp::model::{InputResponses, ProgressNotificationParam};
 use rmcp::service::RequestContext;
 use warren_core::ErrorCode;
 use warren_engine::{Access, Sandbox};
@@ -16,6 +16,10 @@ pub(crate) struct Call<'a> {
     pub(crate) place: &'a Place,
     pub(crate) context: &'a RequestContext<RoleServer>,
     pub(crate) fields: Fields,
+    /// Given back by the client from an earlier answer to the same call.
+    pub(crate) state: Option<String>,
+    /// Its answers to the questions of that one.
+    pub(crate) answers: InputResponses,
 }
 
 /// Names the client's own id of a call, which a repeated call has again.
@@ -44,6 +48,11 @@ impl Call<'_> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// True if the client asks by itself how a task stands.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.context.client_capabilities().is_some_and(|able| able.supports_tasks())
     }
 
     /// The client's own id of this call, if it gave one.

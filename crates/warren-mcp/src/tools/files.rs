@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::uri;
 
 /// The largest image that is shown, in base64: larger ones are too much for the common clients.
-const MOST_IMAGE: usize = (1 << 20) / 3 * 4;
+pub(super) const MOST_IMAGE: usize = (1 << 20) / 3 * 4;
 
 pub(super) async fn call(tool: Tool, mut call: Call<'_>) -> Result<Answer, ApiError> {
     let sandbox = call.sandbox().await?;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use warren_core::catalog::SandboxFilter;
-use warren_core::{Limits, PageRequest, SandboxRecord, SandboxSpec, SnapshotId, Status};
-use warren_engine::{Acquire, ForkOrder, NewSandbox, Point, Sandbox, StoppedFiles};
+use warren_core::{Limits, PageRequest, SandboxRecord, SandboxSpec, Status};
+use warren_engine::{Acquire, ForkOrder, NewSandbox, Point, StoppedFiles};
 use warren_face::error::{ApiError, parsed};
 use warren_face::time::rfc3339;
 
@@ -11,7 +11,7 @@ use super::Call;
 use super::travel;
 use crate::answer::Answer;
 
-pub(super) const LONGEST_TTL_S: u64 = 365 * 86_400;
+const LONGEST_TTL_S: u64 = 365 * 86_400;
 /// Sandboxes that are listed.
 const MOST_LISTED: u32 = 50;
 const ACTIONS: &str = "create, fork, list, info, stop, resume, remove";
@@ -90,11 +90,11 @@ async fn become_default(call: &Call<'_>, made: &SandboxRecord) -> Result<bool, A
 async fn fork(mut call: Call<'_>) -> Result<Answer, ApiError> {
     let name = call.fields.word("name")?.map(|name| parsed("name", &name)).transpose()?;
     let lifetime_s = call.fields.number("ttl_s", 1, LONGEST_TTL_S)?;
-    let from = call.fields.word("from")?;
+    let from = call.fields.label("from")?;
     let sandbox = call.sandbox().await?;
     call.fields.finish()?;
     let from = match from {
-        Some(word) => Point::Snapshot(state_in(&call, &sandbox, &word).await?),
+        Some(word) => Point::Snapshot(travel::named_state(&call, &sandbox, "from", &word).await?),
         None => Point::Sandbox(sandbox.id().clone()),
     };
     let order = ForkOrder {
@@ -110,10 +110,6 @@ async fn fork(mut call: Call<'_>) -> Result<Answer, ApiError> {
     call.desk.counters.forked(forks.len());
     let shown: Vec<Shown> = forks.iter().map(|fork| shown(&fork.sandbox, false)).collect();
     Ok(shown.first().map_or_else(Answer::default, Answer::record).note("sandbox", sandbox.id().as_str()))
-}
-
-async fn state_in(call: &Call<'_>, sandbox: &Sandbox, word: &str) -> Result<SnapshotId, ApiError> {
-    travel::state(call, sandbox, word).await.map_err(|error| error.field("from"))
 }
 
 async fn list(call: Call<'_>) -> Result<Answer, ApiError> {

@@ -5,11 +5,7 @@ use serde_json::{Value, json};
 use warren_face::Desk;
 
 use super::Tool;
-use super::program::{
-    LEAST_OUTPUT, LONGEST_TIMEOUT_MS, LONGEST_WAIT_MS, MOST_OUTPUT, USUAL_OUTPUT, USUAL_WAIT_MS,
-};
-use super::sandbox::LONGEST_TTL_S;
-use super::travel::MOST_STEPS;
+use super::program::{LONGEST_WAIT_MS, USUAL_OUTPUT, USUAL_WAIT_MS};
 
 pub(super) fn description(tool: Tool) -> &'static str {
     match tool {
@@ -35,6 +31,26 @@ pub(super) fn description(tool: Tool) -> &'static str {
         Tool::Grep => {
             "In the sandbox: find lines that match a regular expression, in all text files below a directory."
         }
+        Tool::Process => {
+            "In the sandbox: list processes, read what one wrote (from the position `since`), wait for it, \
+             write to the input of one that was started in the background, or send a signal."
+        }
+        Tool::History => {
+            "In the sandbox: what was done, the newest first, with the numbers that undo and diff take, and \
+             the checkpoints; with `path`, what last changed it."
+        }
+        Tool::Diff => {
+            "In the sandbox: what differs between two states, as a patch. Left out, `from` is before the \
+             last change and `to` is now."
+        }
+        Tool::Checkpoint => "In the sandbox: give the state of all files a name, which undo and diff take.",
+        Tool::Try => {
+            "Run a command in a copy of the sandbox, then a check; if both succeed, bring the changes into \
+             the sandbox, else drop them. For what may break things."
+        }
+        Tool::Port => {
+            "In the sandbox: an address at which others reach what listens on a TCP port, for a while."
+        }
         Tool::Undo => {
             "In the sandbox: give all files an earlier state: before the last change, or after the entry \
              `to` of the journal. Whatever runs there ends. The state that is left is kept: an undo can \
@@ -52,18 +68,59 @@ pub(super) fn description(tool: Tool) -> &'static str {
 pub(super) fn of(tool: Tool, pinned: bool, desk: &Desk) -> JsonObject {
     let schema = match tool {
         Tool::Bash => program("command", "A command line."),
-        Tool::Python => program("code", "A program."),
+        Tool::Python => {
+            let about = "Keep state between calls: `default`, or a context's id.";
+            with(program("code", "A program."), "context", text(about))
+        }
         Tool::Read | Tool::Write | Tool::Edit | Tool::Ls | Tool::Glob | Tool::Grep => {
             let offered = desk.engine.tools();
             let own = offered.into_iter().find(|offer| offer.name == tool.name());
-            own.map(|offer| offer.parameters).unwrap_or_default()
+            own.map(|offer| unbounded(offer.parameters)).unwrap_or_default()
         }
+        Tool::Process => process(),
+        Tool::History => object(
+            json!({
+                "limit": number("How many; 20 if absent."),
+                "before": number("Only entries before this one."),
+                "path": text("Instead: what last changed this path."),
+            }),
+            &[],
+        ),
+        Tool::Diff => object(
+            json!({
+                "from": text("A state, as `to` of undo."),
+                "to": text("A state, as `to` of undo."),
+                "path": text("Only at or below this path."),
+                "max_output_bytes": output(),
+            }),
+            &[],
+        ),
+        Tool::Checkpoint => {
+            object(json!({ "name": text("A name that no other state here has.") }), &["name"])
+        }
+        Tool::Try => object(
+            json!({
+                "command": text("A command line."),
+                "check": text("Another one, which must succeed."),
+                "cwd": text("The directory to run in."),
+                "timeout_ms": number("For both; 50000 if absent."),
+                "force": flag("Even if another call waits there."),
+            }),
+            &["command"],
+        ),
+        Tool::Port => object(
+            json!({
+                "port": { "type": "integer" },
+                "expires_in_s": number("3600 if absent."),
+            }),
+            &["port"],
+        ),
         Tool::Undo => object(
             json!({
-                "to": { "type": "string", "description": "Where to go: the number of a journal entry, after which it is; a snapshot's id; or a checkpoint's name." },
-                "steps": { "type": "integer", "minimum": 1, "maximum": MOST_STEPS, "description": "How many changes to take back; 1 if absent." },
-                "redo": { "type": "boolean", "description": "Take back an undo instead." },
-                "force": { "type": "boolean", "description": "Also if another call waits for a command there." },
+                "to": text("The number of a journal entry, a snapshot's id, or a checkpoint's name."),
+                "steps": number("How many changes; 1 if absent."),
+                "redo": flag("Take back an undo instead."),
+                "force": flag("Even if another call waits there."),
             }),
             &[],
         ),
@@ -73,18 +130,28 @@ pub(super) fn of(tool: Tool, pinned: bool, desk: &Desk) -> JsonObject {
         Tool::Sandbox => object(
             json!({
                 "action": choice(&["create", "fork", "list", "info", "stop", "resume", "remove"]),
-                "template": { "type": "string", "description": "create: the template; the server's usual one if absent." },
-                "name": { "type": "string", "description": "create, fork: a name for it." },
-                "from": { "type": "string", "description": "fork: an earlier state, as `to` of undo; as it is now if absent." },
-                "ttl_s": { "type": "integer", "minimum": 1, "maximum": LONGEST_TTL_S, "description": "create, fork: how long it lives." },
+                "template": text("create: the template."),
+                "name": text("create, fork: a name for it."),
+                "from": text("fork: an earlier state, as `to` of undo."),
+                "ttl_s": number("create, fork: how long it lives."),
             }),
             &["action"],
         ),
     };
     let Value::Object(mut schema) = schema else { return JsonObject::new() };
     if !pinned && let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        let about = "The sandbox: its id or name. Left out: the default one.";
-        properties.insert("sandbox".to_owned(), json!({ "type": "string", "description": about }));
+        // The server's instructions say what it is, once for all tools.
+        properties.insert("sandbox".to_owned(), json!({ "type": "string" }));
+    }
+    schema
+}
+
+/// A schema without the bounds of its values, which a refusal tells to whoever passes them.
+fn unbounded(mut schema: Value) -> Value {
+    for property in schema["properties"].as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+        if let Value::Object(property) = property {
+            property.retain(|name, _| !matches!(name.as_str(), "minimum" | "maximum" | "minLength"));
+        }
     }
     schema
 }
@@ -93,14 +160,57 @@ fn program(name: &str, about: &str) -> Value {
     object(
         json!({
             name: { "type": "string", "description": about },
-            "cwd": { "type": "string", "description": "The directory to run in." },
-            "wait_ms": { "type": "integer", "minimum": 0, "maximum": LONGEST_WAIT_MS, "description": format!("Wait so long for its end; {USUAL_WAIT_MS} if absent.") },
-            "timeout_ms": { "type": "integer", "minimum": 1, "maximum": LONGEST_TIMEOUT_MS, "description": "Kill it after this long. Absent: never." },
-            "background": { "type": "boolean", "description": "Do not wait at all." },
-            "max_output_bytes": { "type": "integer", "minimum": LEAST_OUTPUT, "maximum": MOST_OUTPUT, "description": format!("More is cut out of the middle; {USUAL_OUTPUT} if absent.") },
+            "cwd": text("The directory to run in."),
+            "wait_ms": wait(),
+            "timeout_ms": number("Kill it after this long. Absent: never."),
+            "background": flag("Do not wait at all."),
+            "max_output_bytes": output(),
         }),
         &[name],
     )
+}
+
+fn process() -> Value {
+    object(
+        json!({
+            "action": choice(&["list", "output", "wait", "input", "signal"]),
+            "id": number("All but list: the process."),
+            "since": number("output, wait: from this position on."),
+            "wait_ms": wait(),
+            "text": text("input: what to write."),
+            "close": flag("input: then close it."),
+            "signal": choice(&["TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT"]),
+            "max_output_bytes": output(),
+        }),
+        &["action"],
+    )
+}
+
+fn output() -> Value {
+    number(&format!("More is cut in the middle; {USUAL_OUTPUT} if absent."))
+}
+
+fn wait() -> Value {
+    let about = format!("Wait at most so long; {USUAL_WAIT_MS} if absent.");
+    json!({ "type": "integer", "maximum": LONGEST_WAIT_MS, "description": about })
+}
+
+fn text(about: &str) -> Value {
+    json!({ "type": "string", "description": about })
+}
+
+fn flag(about: &str) -> Value {
+    json!({ "type": "boolean", "description": about })
+}
+
+/// Its bounds are told by the refusal, to whoever passes them.
+fn number(about: &str) -> Value {
+    json!({ "type": "integer", "description": about })
+}
+
+fn with(mut schema: Value, name: &str, property: Value) -> Value {
+    schema["properties"][name] = property;
+    schema
 }
 
 fn choice(words: &[&str]) -> Value {

@@ -3,17 +3,17 @@
 use warren_core::PageRequest;
 use warren_core::SnapshotId;
 use warren_core::catalog::SnapshotFilter;
-use warren_engine::{RolledBack, Sandbox, WayBack};
+use warren_engine::{RolledBack, Sandbox, TakeSnapshot, WayBack};
 use warren_face::error::{ApiError, Code};
 
 use super::Call;
 use crate::answer::Answer;
 
 /// More states than anybody goes back at a time.
-pub(super) const MOST_STEPS: u64 = 1000;
+const MOST_STEPS: u64 = 1000;
 
 pub(super) async fn undo(mut call: Call<'_>) -> Result<Answer, ApiError> {
-    let to = call.fields.word("to")?;
+    let to = call.fields.label("to")?;
     let steps = call.fields.number("steps", 1, MOST_STEPS)?;
     let redo = call.fields.flag("redo")?;
     let force = call.fields.flag("force")?;
@@ -25,15 +25,40 @@ pub(super) async fn undo(mut call: Call<'_>) -> Result<Answer, ApiError> {
     let steps = u32::try_from(steps.unwrap_or(1)).unwrap_or(u32::MAX);
     let history = sandbox.history();
     let went = match to {
-        Some(to) => history.rollback(&state(&call, &sandbox, &to).await?, force).await?,
+        Some(to) => history.rollback(&named_state(&call, &sandbox, "to", &to).await?, force).await?,
         None if redo => history.redo(steps, force).await?,
         None => history.undo(steps, force).await?,
     };
     Ok(told(&sandbox, &went))
 }
 
-/// The state that a word means: after an entry of the journal, a snapshot, or a checkpoint's name.
-pub(super) async fn state(call: &Call<'_>, sandbox: &Sandbox, word: &str) -> Result<SnapshotId, ApiError> {
+pub(super) async fn checkpoint(mut call: Call<'_>) -> Result<Answer, ApiError> {
+    let name = call.fields.word("name")?;
+    let name = name.ok_or_else(|| ApiError::invalid("name", "`checkpoint` needs `name`: it is missing"))?;
+    let sandbox = call.sandbox().await?;
+    call.fields.finish()?;
+    let order = TakeSnapshot { name: Some(name.clone()), ..TakeSnapshot::default() };
+    let taken = sandbox.history().take(order).await?;
+    call.desk.counters.took(&taken);
+    let id = taken.snapshot.id.as_str().to_owned();
+    let told = format!("The files as they are now are the checkpoint `{name}`, {id}.");
+    let back = format!("[undo(to=\"{name}\") comes back to it]");
+    Ok(Answer::text(told).line(&back).note("sandbox", sandbox.id().as_str()).note("snapshot", id))
+}
+
+/// The state that a word of this argument means.
+pub(super) async fn named_state(
+    call: &Call<'_>,
+    sandbox: &Sandbox,
+    field: &str,
+    word: &str,
+) -> Result<SnapshotId, ApiError> {
+    state(call, sandbox, word).await.map_err(|error| error.field(field))
+}
+
+/// A number is the state after that entry of the journal; else it is a snapshot's id or a
+/// checkpoint's name.
+async fn state(call: &Call<'_>, sandbox: &Sandbox, word: &str) -> Result<SnapshotId, ApiError> {
     let digits = word.trim_start_matches('#');
     if let Ok(number) = digits.parse::<u64>() {
         return sandbox
@@ -55,7 +80,7 @@ pub(super) async fn state(call: &Call<'_>, sandbox: &Sandbox, word: &str) -> Res
     named.ok_or_else(|| {
         let word: String = word.chars().take(80).collect();
         let detail = format!("there is no checkpoint `{word}`: `history` shows entries, states and names");
-        ApiError::new(Code::SnapshotNotFound, detail).field("to")
+        ApiError::new(Code::SnapshotNotFound, detail)
     })
 }
 

@@ -1,9 +1,10 @@
 //! Waiting for a process, but not longer than clients wait for an answer.
 
+use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
-use warren_engine::{Collector, Output, ProcessEvent, ProcessReader};
+use warren_engine::{Collector, NetworkAsk, Output, ProcessEvent, ProcessReader};
 use warren_face::error::ApiError;
 use warren_wire::guest::{Exit, ExitCause};
 
@@ -23,6 +24,14 @@ pub(super) struct Patience {
     pub(super) wait: Duration,
     /// Bytes of output that are answered.
     pub(super) most: usize,
+    /// Nobody waits for what comes after this position.
+    pub(super) until: Option<u64>,
+}
+
+impl Patience {
+    pub(super) fn new(wait: Duration, most: usize) -> Self {
+        Self { wait, most, until: None }
+    }
 }
 
 /// The end of the waiting.
@@ -31,6 +40,8 @@ pub(super) enum End {
     Exited(Exit),
     /// It goes on.
     Runs,
+    /// It waits for leave to reach something.
+    Asks(Vec<NetworkAsk>),
     /// The client has left, or takes the call back.
     Cancelled,
     /// Nothing more is heard of it.
@@ -47,14 +58,23 @@ pub(super) struct Watched {
     pub(super) end: End,
 }
 
-/// Reads what a process writes until it ends or patience does. `meanwhile` goes on at the same
-/// time.
+/// Reads what a process writes until it ends or patience does.
 pub(super) async fn watch(
     call: &Call<'_>,
     process: u64,
     reader: &mut ProcessReader,
     patience: Patience,
-    meanwhile: impl Future<Output = ()>,
+) -> Watched {
+    watch_beside(call, process, reader, patience, (async {}, pending())).await
+}
+
+/// As [`watch`], until something is asked, and with other work going on meanwhile.
+pub(super) async fn watch_beside(
+    call: &Call<'_>,
+    process: u64,
+    reader: &mut ProcessReader,
+    patience: Patience,
+    (meanwhile, asked): (impl Future<Output = ()>, impl Future<Output = Vec<NetworkAsk>>),
 ) -> Watched {
     let began = Instant::now();
     let mut kept = Collector::new(patience.most);
@@ -62,9 +82,12 @@ pub(super) async fn watch(
     let mut ticks = interval_at(began + PROGRESS, PROGRESS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let deadline = sleep(patience.wait);
-    tokio::pin!(deadline, meanwhile);
+    tokio::pin!(deadline, meanwhile, asked);
     let mut busy = true;
     let end = loop {
+        if patience.until.is_some_and(|until| reader.position() >= until) {
+            break End::Runs;
+        }
         tokio::select! {
             biased;
             () = call.context.ct.cancelled() => break End::Cancelled,
@@ -80,6 +103,7 @@ pub(super) async fn watch(
             },
             () = &mut deadline => break End::Runs,
             _ = call.place.caller.until_cut() => break End::Runs,
+            asks = &mut asked => break End::Asks(asks),
             () = &mut meanwhile, if busy => busy = false,
             _ = ticks.tick() => {
                 let message = last_line(&String::from_utf8_lossy(&latest), LONGEST_PROGRESS);
@@ -91,6 +115,14 @@ pub(super) async fn watch(
 }
 
 impl Watched {
+    /// The exit code, once there is one.
+    pub(super) fn exit_code(&self) -> Option<i32> {
+        match self.end {
+            End::Exited(exit) => Some(exit.code),
+            End::Runs | End::Asks(_) | End::Cancelled | End::Lost(_) => None,
+        }
+    }
+
     /// Output and end as a model reads them. A program that fails is no failure of the tool.
     pub(super) fn told(&self, sandbox: &warren_core::SandboxId) -> Answer {
         let Self { process, output, position, end } = self;
@@ -104,7 +136,7 @@ impl Watched {
                 }
                 answer = answer.note("exit_code", exit.code).note("duration_ms", exit.duration_ms);
             }
-            End::Runs => {
+            End::Runs | End::Asks(_) => {
                 let more = format!(
                     "[process {process} runs on: process(action=\"wait\", id={process}, since={position}) waits for more]"
                 );

@@ -3,4 +3,7 @@
 mod client;
 mod hostile;
 mod protocol;
+mod reading;
 mod tools;
+mod travel;
+mod waiting;

@@ -48,7 +48,8 @@ fn tools_are_listed_alike_for_all_and_in_few_words() {
     let server = TestServer::start();
     let list = tools(&server, "/mcp", Era::Stateless);
     assert_eq!(list, tools(&server, "/mcp", Era::Handshake));
-    assert!(serde_json::to_vec(&list).unwrap().len() <= 12 << 10, "a model reads all of it");
+    let size = serde_json::to_vec(&list).unwrap().len();
+    assert!(size <= 12 << 10, "a model reads all of it, and it has {size} bytes");
     for tool in &list {
         let (name, about) = (&tool["name"], tool["description"].as_str().unwrap());
         assert!(about.len() < 1024, "{name}");
