@@ -19,9 +19,9 @@ use self::manual::Manual;
 use self::words::CompleteWords;
 use crate::commands::{
     attempt, backends, bisect, code, config, context, copy, create, default, diff, doctor, events, exec,
-    fork, forward, history, inspect, keys, list, logs, move_sandbox, net, pause, port, processes, promote,
-    remove, rename, run, secret, serve, service, sessions, shell, snapshot, stats, storage, sync, template,
-    tls, tool, transfer, up, upgrade, why,
+    fork, forward, history, inspect, keys, list, logs, mcp, move_sandbox, net, pause, port, processes,
+    promote, remove, rename, run, secret, serve, service, sessions, shell, snapshot, stats, storage, sync,
+    template, tls, tool, transfer, up, upgrade, why,
 };
 use crate::error::CliError;
 use crate::global::Global;
@@ -123,6 +123,7 @@ commands! {
     Export(transfer::Export),
     Import(transfer::Import),
     Tool(tool::Tool),
+    Mcp(mcp::Mcp),
     #[command(subcommand)]
     Code(code::Code),
     Net(net::Net),

@@ -197,6 +197,7 @@ fn help_has_every_command_once_and_options_of_all_once() {
 /// Commands that print nothing of their own: they pass on what others write, or are silent.
 const WITHOUT_JSON: &[&str] = &[
     "serve",
+    "mcp",
     "service rest",
     "shell",
     "up",

@@ -20,6 +20,7 @@ pub(crate) mod inspect;
 pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod logs;
+pub(crate) mod mcp;
 pub(crate) mod move_sandbox;
 pub(crate) mod net;
 pub(crate) mod pause;

@@ -13,6 +13,7 @@ mod exit;
 mod global;
 mod interrupt;
 mod local;
+mod mcp;
 mod network;
 mod project;
 mod relay;

@@ -91,6 +91,12 @@ impl Connection {
         self.0.stream.set_read_timeout(patience)
     }
 
+    /// Ends it for both sides: whoever reads is told that there is no more.
+    pub fn close(&self) {
+        // One that is closed already is what was wanted.
+        self.0.stream.shutdown(Shutdown::Both).ok();
+    }
+
     /// Says that nothing more will be sent.
     pub fn end(&self) -> io::Result<()> {
         let turn = held(&self.0.turn);

@@ -54,7 +54,7 @@ impl Client {
 }
 
 /// Reads to the end of the head and not a byte further: what follows is somebody else's.
-fn read_head(stream: &mut Connection) -> io::Result<String> {
+pub(super) fn read_head(stream: &mut Connection) -> io::Result<String> {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") {

@@ -17,7 +17,10 @@ pub(super) const GROUPS: &[(&str, &[&str])] = &[
     ("Trying things out", &["fork", "try", "promote", "bisect"]),
     (
         "Files, ports and code",
-        &["up", "down", "sync", "export", "import", "port", "forward", "net", "secret", "tool", "code"],
+        &[
+            "up", "down", "sync", "export", "import", "port", "forward", "net", "secret", "tool", "mcp",
+            "code",
+        ],
     ),
     (
         "The server",

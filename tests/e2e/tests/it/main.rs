@@ -24,6 +24,7 @@ mod kernel_tables;
 mod leaks;
 mod limits;
 mod lxd;
+mod mcp;
 mod mounts;
 mod neighbours;
 mod network;
