@@ -8,6 +8,7 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::json;
 use warren_core::ErrorKind;
 use warren_face::Desk;
 use warren_face::error::ApiError;
@@ -112,8 +113,13 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let content =
-            resources::read(&self.desk, &Place::of(&context)?, &request.uri).await.map_err(failed)?;
+        let read = resources::read(&self.desk, &Place::of(&context)?, &request.uri).await;
+        let content = read.map_err(|error| {
+            let data = json!({ "uri": request.uri, "problem": error.problem() });
+            let mut told = failed(error);
+            told.data = Some(data);
+            told
+        })?;
         let read = ReadResourceResult::new(vec![content]);
         Ok(read.with_ttl_ms(0).with_cache_scope(CacheScope::Private).into())
     }

@@ -1,11 +1,12 @@
-use std::io::Read as _;
-use std::net::Shutdown;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use warren_core::Scope;
 
 use super::client::{ERAS, Era, call, message, text, with_sandbox};
-use crate::support::{TestServer, eventually};
+use crate::support::{Answer, TestServer, eventually};
 
 #[test]
 fn no_page_of_elsewhere_speaks_to_tools_whatever_key_it_has() {
@@ -144,4 +145,46 @@ fn a_client_that_hangs_up_takes_its_command_along() {
         drop(client.read(&mut [0; 64]));
         eventually("it ends with its client", || all("running") == 0);
     }
+}
+
+#[test]
+fn a_client_that_stops_in_the_middle_of_a_message_is_cut() {
+    let server = TestServer::with(|config| config.http.read_timeout = Duration::from_millis(500));
+    let whole = message(&server, "/mcp", Era::Stateless, "tools/list", json!({})).bytes();
+    let mut stopped = server.connect();
+    stopped.write_all(&whole[..whole.len() - 20]).unwrap();
+    let mut answer = Vec::new();
+    drop(stopped.read_to_end(&mut answer));
+    assert!(answer.is_empty() || Answer::parse(&answer).status == 408, "{answer:?}");
+    message(&server, "/mcp", Era::Stateless, "tools/list", json!({})).pass().expect(200);
+}
+
+#[test]
+fn a_flood_of_calls_is_refused_by_its_number_and_others_are_served() {
+    let (server, id) = with_sandbox();
+    let stranger = server.key("stranger", Scope::Use);
+    let of_stranger = |tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        let asked = message(&server, "/mcp", Era::Stateless, "tools/call", params).without("Authorization");
+        super::client::result(&asked.key(&stranger).pass())
+    };
+    of_stranger("sandbox", json!({"action": "create"}));
+    let params = json!({"name": "bash", "arguments": {"command": "sleep 1000"}});
+    let path = format!("/mcp/{id}");
+    let flood: Vec<TcpStream> = (0..300)
+        .map(|_| message(&server, &path, Era::Stateless, "tools/call", params.clone()).open())
+        .collect();
+    let mut refused = None;
+    eventually("one too many is refused", || {
+        let told = call(&server, &path, Era::Stateless, "bash", json!({"command": "true"}));
+        refused = told["_meta"]["warren/code"].as_str().map(str::to_owned);
+        refused.is_some()
+    });
+    assert_eq!(refused.as_deref(), Some("too_many_calls"));
+    let served = of_stranger("bash", json!({"command": "echo hello"}));
+    assert!(text(&served).starts_with("hello"), "{served}");
+    drop(flood);
+    eventually("there is room again", || {
+        call(&server, &path, Era::Stateless, "bash", json!({"command": "true"}))["isError"] == false
+    });
 }

@@ -42,6 +42,8 @@ fn what_is_no_resource_or_anothers_is_not_found() {
     for uri in ["warren://x", "file:///etc/passwd", "warren://../files/etc", "warren://nobody/journal"] {
         assert_eq!(code("/mcp", Era::Stateless, uri), -32602, "{uri}");
     }
+    let told = read(&server, "/mcp", Era::Stateless, "warren://nobody/journal");
+    assert_eq!(told["error"]["data"]["uri"], "warren://nobody/journal");
     assert_eq!(code("/mcp", Era::Handshake, "warren://nobody/journal"), -32002);
     let pinned = format!("/mcp/{id}");
     assert_eq!(code(&pinned, Era::Stateless, &format!("warren://{other}/journal")), -32602);
