@@ -148,3 +148,22 @@ async def test_an_address_of_one_sandbox_is_about_it_alone(way):
         assert text(await client.call_tool("bash", {"command": "echo pinned"})).startswith("pinned")
     async with connected(*way) as client:
         await client.call_tool("sandbox", {"action": "remove", "sandbox": box})
+
+
+async def test_cells_remember_what_earlier_ones_defined(way):
+    async with connected(*way) as client:
+        box = await fresh(client)
+        cell = {"sandbox": box, "context": "default"}
+        await client.call_tool("python", {**cell, "code": "x = 20 + 1"})
+        assert text(await client.call_tool("python", {**cell, "code": "print(2 * x)"})).startswith("42")
+        failed = text(await client.call_tool("python", {**cell, "code": "1 / 0"}))
+        assert "ZeroDivisionError" in failed and "\x1b" not in failed
+        await client.call_tool("sandbox", {"action": "remove", "sandbox": box})
+
+
+async def test_what_a_program_writes_cannot_act_on_a_terminal(way):
+    async with connected(*way) as client:
+        box = await fresh(client)
+        ran = await client.call_tool("bash", {"sandbox": box, "command": r"printf '\033]0;owned\007\033[2J\033[31mred\n'"})
+        assert text(ran).startswith("red\n") and "\x1b" not in text(ran)
+        await client.call_tool("sandbox", {"action": "remove", "sandbox": box})

@@ -20,5 +20,7 @@ where
     };
     // All our crates begin with this word, so a new one is not forgotten.
     let ours = Targets::new().with_default(LevelFilter::WARN).with_target("warren", log.level.0);
+    // It complains of clients that hang up or say something wrong, and repeats their words.
+    let ours = ours.with_target("rmcp", LevelFilter::OFF);
     Registry::default().with(lines.with_filter(ours))
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use warren_core::catalog::SnapshotFilter;
 use warren_core::{JournalEntry, PageRequest, SnapshotRecord};
 use warren_engine::{LogEntry, PathState, Sandbox};
-use warren_face::error::ApiError;
+use warren_face::error::{ApiError, Code};
 use warren_face::time::rfc3339;
 
 use super::Call;
@@ -67,7 +67,13 @@ pub(super) async fn show(mut call: Call<'_>) -> Result<Answer, ApiError> {
         Some(path) => Answer::record(&blamed(&sandbox, path).await?),
         None => {
             let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-            let entries = sandbox.history().log(before, limit, true).await?;
+            let entries = match sandbox.history().log(before, limit, true).await {
+                // Counting what each entry changed takes work, and the entries alone do not.
+                Err(error) if error.code() == Code::MaxHeavyWork => {
+                    sandbox.history().log(before, limit, false).await?
+                }
+                counted => counted?,
+            };
             let entries = entries.iter().map(entry).collect();
             Answer::record(&History { entries, checkpoints: checkpoints(&call, &sandbox).await? })
         }
