@@ -161,7 +161,10 @@ fn a_client_that_stops_in_the_middle_of_a_message_is_cut() {
 
 #[test]
 fn a_flood_of_calls_is_refused_by_its_number_and_others_are_served() {
-    let (server, id) = with_sandbox();
+    // What is refused are calls, and not connections.
+    let server = TestServer::with(|config| config.http.max_connections_per_address = 1000);
+    let made = call(&server, "/mcp", Era::Stateless, "sandbox", json!({"action": "create"}));
+    let id = made["structuredContent"]["sandbox_id"].as_str().unwrap();
     let stranger = server.key("stranger", Scope::Use);
     let of_stranger = |tool: &str, arguments: Value| {
         let params = json!({"name": tool, "arguments": arguments});
@@ -171,11 +174,12 @@ fn a_flood_of_calls_is_refused_by_its_number_and_others_are_served() {
     of_stranger("sandbox", json!({"action": "create"}));
     let params = json!({"name": "bash", "arguments": {"command": "sleep 1000"}});
     let path = format!("/mcp/{id}");
-    let flood: Vec<TcpStream> = (0..300)
-        .map(|_| message(&server, &path, Era::Stateless, "tools/call", params.clone()).open())
-        .collect();
+    let one_more = || message(&server, &path, Era::Stateless, "tools/call", params.clone()).open();
+    let mut flood: Vec<TcpStream> = (0..260).map(|_| one_more()).collect();
     let mut refused = None;
     eventually("one too many is refused", || {
+        // Some may have failed for other reasons.
+        flood.extend((0..5).map(|_| one_more()));
         let told = call(&server, &path, Era::Stateless, "bash", json!({"command": "true"}));
         refused = told["_meta"]["warren/code"].as_str().map(str::to_owned);
         refused.is_some()
