@@ -183,8 +183,8 @@ fn start_container(engine: &Engine, request: &CreateRequest, record: &Record) ->
     Ok(pid)
 }
 
-/// Waits until the engine has noticed that the first process ended: before that, a start of it would
-/// start nothing.
+/// Waits until the engine has noticed that the first process ended: before that, a start of it
+/// would start nothing.
 fn await_end(engine: &Engine, id: &SandboxId) -> Result<(), IsolationError> {
     let deadline = Instant::now() + BOOT_PATIENCE;
     loop {
