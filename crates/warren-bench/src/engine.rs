@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use warren_core::{
-    CreateRequest, Isolation, IsolationErrorKind, OwnerBond, RootTree, SandboxId, SandboxSpec, TemplateName,
+    CreateRequest, Isolation, IsolationErrorKind, OwnerBond, RootImageName, RootTree, SandboxId, SandboxSpec,
+    TemplateName,
 };
 use warren_server::BACKENDS;
 use warren_server::assembly::{Assembly, AssemblyError, Purpose};
@@ -51,6 +52,17 @@ impl Engine {
         let found = BACKENDS.iter().find(|backend| backend.name == wall);
         let backend = assembly.open_backend(found.context("there is no such backend")?).map_err(explain)?;
         Self::with(&assembly, backend)
+    }
+
+    /// Opens the backend `docker`, for sandboxes on an image of its engine.
+    pub(crate) fn on_image(image: &str, data_dir: &Path) -> anyhow::Result<Self> {
+        let assembly = assembly(data_dir, 0)?;
+        let found = BACKENDS.iter().find(|backend| backend.name == "docker");
+        let backend = assembly.open_backend(found.context("there is no such backend")?).map_err(explain)?;
+        let image = backend.image(&image.parse::<RootImageName>()?.into())?;
+        let spec = SandboxSpec::new(TemplateName::host());
+        let pattern = CreateRequest::on_image(fresh_id()?, &spec, OwnerBond::DiesWithOwner, image);
+        Ok(Self { backend, pattern })
     }
 
     /// A socket in the network of a sandbox that a server on this data directory has.

@@ -39,12 +39,29 @@ pub(crate) fn measure(session: &mut Session<'_>, live: &LiveSandbox<'_>) -> anyh
         );
         race(session, &format!("walls_answer_{}", runtime.name()), field)?;
     }
+    on_docker(session)?;
     execs(session, live, &walls)?;
     service::moves(session, &walls.iter().map(|(runtime, _)| runtime.name()).collect::<Vec<_>>())?;
     if walls.iter().any(|(runtime, _)| *runtime == Subject::Runsc) {
         service::memory(session)?;
     }
     Ok(())
+}
+
+/// As of the runtimes, beside `docker run` of `true` on the same image.
+fn on_docker(session: &mut Session<'_>) -> anyhow::Result<()> {
+    let Some(bare) = session.peer(Subject::Docker) else { return Ok(()) };
+    let engine = Engine::on_image(&session.ground.prefix, &session.plan.data_dir)?;
+    // What the backend makes with its first sandbox and removes with its last is there all along.
+    let kept = engine.create()?;
+    let field = vec![
+        Contender::new("warren", || engine.answer()),
+        Contender::new("bare", || Ok(Lap::of(bare.time(&bare.run_true)?))),
+    ];
+    let measured = race(session, "walls_answer_docker", field);
+    engine.destroy(&kept)?;
+    engine.settle()?;
+    measured
 }
 
 fn execs(

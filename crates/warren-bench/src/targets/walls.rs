@@ -13,6 +13,8 @@ pub(super) fn judge(rows: &[Row]) -> Vec<Verdict> {
         verdicts.push(of(format!("{wall}: exec / native's, and its kernel"), 1.3).judge(exec(rows, wall)));
         verdicts.push(of(format!("{wall}: move / stop and start"), 2.0).judge(moved(rows, wall)));
     }
+    let answer = ratio(rows, "walls_answer_docker", "warren", "bare");
+    verdicts.push(of("docker: until the agent answers / `docker run true`".to_owned(), 1.2).judge(answer));
     let memory = ratio(rows, "walls_memory_runsc", "warren", "bare");
     let name =
         "runsc: snapshot with 50 MB of processes, which go on / `runsc checkpoint` and `restore`".to_owned();
