@@ -14,6 +14,7 @@ mod poll;
 mod process;
 mod processes;
 mod program;
+mod relay;
 mod ring;
 mod spawn;
 mod sys;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use boot::{Booted, Listener};
 
 const USAGE: &str = "usage: warren-guest (serve (SOCKET_PATH | --fd LISTENER) [--plan (DESCRIPTOR | PATH)] \
-                     | door SOCKET_PATH | boot CONTROL_DESCRIPTOR | stage CONTROL_DESCRIPTOR)";
+                     | serve SOCKET_PATH --take-plan PATH | relay SOCKET_PATH | door SOCKET_PATH | boot CONTROL_DESCRIPTOR | stage CONTROL_DESCRIPTOR)";
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     let outcome = match arguments.as_slice() {
         [mode, rest @ ..] if *mode == "serve" => serve(rest),
         [mode, path] if *mode == "door" => door(path),
+        [mode, path] if *mode == "relay" => relay::carry(Path::new(path)),
         [mode, control] if *mode == "boot" => boot(control),
         [mode, control] if *mode == "stage" => stage(control),
         _ => Err(USAGE.to_owned()),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
 fn serve(words: &[&OsString]) -> Result<(), String> {
     let (listener, plan) = match words {
         [path] => (listen(path)?, None),
+        [path, flag, plan] if *flag == "--take-plan" => return serve_once(path, plan),
         [flag, number] if *flag == "--fd" => (inherited(number)?, None),
         [path, flag, plan] if *flag == "--plan" => (listen(path)?, Some(plan)),
         [flag, number, second, plan] if *flag == "--fd" && *second == "--plan" => {
@@ -60,6 +63,13 @@ fn serve(words: &[&OsString]) -> Result<(), String> {
     };
     let booted =
         boot::serve(listener, plan.map(|plan| plan.as_os_str())).map_err(|refusal| refusal.to_string())?;
+    live(booted)
+}
+
+/// Serves calls by a plan that is in nobody's way afterwards.
+fn serve_once(path: &OsStr, plan: &OsStr) -> Result<(), String> {
+    let booted = boot::serve(listen(path)?, Some(plan)).map_err(|refusal| refusal.to_string())?;
+    std::fs::remove_file(plan).map_err(|error| format!("take the plan away: {error}"))?;
     live(booted)
 }
 

@@ -21,12 +21,16 @@
 //!
 //! A sandbox runs on while the engine is away: dialing needs nobody. Everything else answers
 //! [`IsolationErrorKind::Away`] then, and nothing is given up.
+//!
+//! An engine on another machine differs in what `far` lists.
 
+mod address;
 mod client;
 mod create;
 mod door;
 mod end;
 mod etc;
+mod far;
 mod images;
 mod keeper;
 mod probe;
@@ -40,7 +44,7 @@ mod watch;
 
 use std::collections::HashMap;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -51,7 +55,10 @@ use warren_core::{
     RootKind, SandboxId, SandboxSpec, SnapshotSupport, Usage,
 };
 
+use self::address::Way;
+pub use self::address::{EngineAddress, FarAddress, FarEngine, WrongAddress};
 use self::client::{Client, Lifeline};
+use self::far::Bells;
 use self::keeper::Keeper;
 use self::record::Record;
 use self::watch::Watcher;
@@ -74,8 +81,7 @@ pub type FillUpper = fn(&[PathBuf], BorrowedFd<'_>) -> std::io::Result<()>;
 #[derive(Debug, Clone)]
 pub struct DockerOptions {
     pub data_dir: PathBuf,
-    /// The engine's socket.
-    pub socket: PathBuf,
+    pub engine: EngineAddress,
     /// Copies layers to where a sandbox writes.
     pub fill: FillUpper,
     /// As [`crate::NativeOptions::prepared_networks`].
@@ -89,7 +95,7 @@ impl DockerOptions {
     pub fn at(data_dir: impl Into<PathBuf>, fill: FillUpper) -> Self {
         Self {
             data_dir: data_dir.into(),
-            socket: USUAL_SOCKET.into(),
+            engine: EngineAddress::Socket(USUAL_SOCKET.into()),
             fill,
             prepared_networks: 0,
             crash_at: None,
@@ -112,7 +118,7 @@ struct Engine {
     /// The directory with the agent's binary.
     agent: PathBuf,
     layout: Layout,
-    watcher: Watcher,
+    site: Site,
     abilities: Abilities,
     fill: FillUpper,
     networks: Networks,
@@ -122,6 +128,13 @@ struct Engine {
     /// Of the sandboxes that die with this process.
     holds: Mutex<HashMap<SandboxId, Hold>>,
     steps: Steps,
+}
+
+/// Where the engine is, and with that who tells the ends of its containers.
+#[derive(Debug)]
+enum Site {
+    Here(Watcher),
+    Far(Arc<Bells>),
 }
 
 /// The lock and the lifeline of a sandbox that dies with this process.
@@ -137,7 +150,8 @@ impl Docker {
 
     /// Opens a data directory, making it if need be. The engine need not be there yet.
     pub fn open(options: DockerOptions) -> Result<Self, OpenError> {
-        let DockerOptions { data_dir, socket, fill, prepared_networks, crash_at } = options;
+        let DockerOptions { data_dir, engine, fill, prepared_networks, crash_at } = options;
+        let way = Way::to(&engine).map_err(|why| OpenError::Engine { at: engine.to_string(), why })?;
         let data = DataDirectory::open(&data_dir, &Self::PLACE, false)?;
         let above = data.root().join(Self::PLACE.path());
         let installed = install_alone(&above).and_then(|agent| {
@@ -147,9 +161,22 @@ impl Docker {
         let window = Window::new(above.clone());
         let agent = installed.map_err(|source| OpenError::Directory { path: above, source })?;
         let layout = Layout::of_engines().map_err(|error| OpenError::Layout(Box::new(error)))?;
+        let client = Client::new(way).map_err(OpenError::Thread)?;
+        let (site, prepared_networks) = match engine {
+            EngineAddress::Socket(socket) => {
+                (Site::Here(Watcher::start(socket).map_err(OpenError::Thread)?), prepared_networks)
+            }
+            // Nobody there could enter a network that is here.
+            EngineAddress::Far(_) => {
+                let bells = Arc::new(Bells::default());
+                let (calls, instance) = (client.calls().clone(), data.instance().to_owned());
+                client.spawn(Bells::listen(Arc::downgrade(&bells), calls, instance));
+                (Site::Far(bells), 0)
+            }
+        };
         let engine = Arc::new(Engine {
-            client: Client::new(&socket).map_err(OpenError::Thread)?,
-            watcher: Watcher::start(socket).map_err(OpenError::Thread)?,
+            client,
+            site,
             data,
             agent,
             layout,
@@ -169,8 +196,8 @@ impl Docker {
 
     /// Checks the engine for each feature that the backend needs. The data directory need not
     /// exist.
-    pub fn examine(socket: &Path) -> Vec<Check> {
-        probe::examine(socket)
+    pub fn examine(engine: &EngineAddress) -> Vec<Check> {
+        probe::examine(engine)
     }
 }
 
@@ -224,7 +251,7 @@ impl Isolation for Docker {
     }
 
     fn probe(&self) -> Vec<Check> {
-        probe::examine(self.engine.client.socket())
+        probe::report(&self.engine.client)
     }
 
     fn capabilities(&self) -> &Capabilities {
@@ -240,7 +267,10 @@ impl Isolation for Docker {
     }
 
     fn space(&self) -> Result<Option<DiskSpace>, IsolationError> {
-        images::space(&self.engine.client)
+        match self.engine.site {
+            Site::Here(_) => images::space(&self.engine.client),
+            Site::Far(_) => Ok(None),
+        }
     }
 
     fn create(&self, request: CreateRequest) -> Result<Created, IsolationError> {
@@ -273,7 +303,7 @@ impl Isolation for Docker {
     }
 
     fn dials_at_once(&self) -> bool {
-        true
+        matches!(self.engine.site, Site::Here(_))
     }
 
     fn socket(&self, id: &SandboxId, v6: bool) -> Result<Option<OwnedFd>, IsolationError> {
@@ -293,10 +323,18 @@ impl Isolation for Docker {
 
     fn watch(&self, id: &SandboxId) -> Result<OwnedFd, IsolationError> {
         let record = self.engine.known(id)?;
-        self.engine
-            .watcher
-            .watch(&record)
-            .map_err(|error| IsolationError::caused(IsolationErrorKind::Host, format!("watch {id}"), error))
+        let failed = |error| IsolationError::caused(IsolationErrorKind::Host, format!("watch {id}"), error);
+        match &self.engine.site {
+            Site::Here(watcher) => watcher.watch(&record).map_err(failed),
+            Site::Far(bells) => {
+                let bell = bells.hang(id.as_str()).map_err(failed)?;
+                // It may have ended before.
+                if !self.engine.runs(id, &record)? {
+                    bells.ring(id.as_str());
+                }
+                Ok(bell)
+            }
+        }
     }
 
     fn freeze(&self, id: &SandboxId) -> Result<(), IsolationError> {
@@ -317,6 +355,8 @@ impl Isolation for Docker {
 
     fn flush(&self, id: &SandboxId) -> Result<(), IsolationError> {
         let record = Record::load(&self.engine.data.sandbox(id)).ok_or_else(|| not_found(id))?;
+        // Of another machine's disks, its engine and its kernel take care.
+        let Site::Here(_) = self.engine.site else { return Ok(()) };
         record.flush().map_err(|error| {
             IsolationError::caused(
                 IsolationErrorKind::Host,
@@ -340,11 +380,11 @@ impl Isolation for Docker {
     }
 
     fn usage(&self, id: &SandboxId) -> Result<Usage, IsolationError> {
-        usage::usage(&self.engine, &self.engine.known(id)?)
+        usage::usage(&self.engine, id, &self.engine.known(id)?)
     }
 
     fn pulse(&self, id: &SandboxId) -> Result<Pulse, IsolationError> {
-        Ok(usage::pulse(&self.engine, &self.engine.known(id)?))
+        usage::pulse(&self.engine, id, &self.engine.known(id)?)
     }
 }
 
@@ -359,7 +399,8 @@ impl Engine {
             && let Ok(info) = self.client.info()
         {
             // Another thread may have been faster, with the same answer.
-            let (shows, doors) = (upper::hidden(&info).is_none(), !upper::maps_ids(&info));
+            let here = matches!(self.site, Site::Here(_));
+            let (shows, doors) = (here && upper::hidden(&info).is_none(), here && !upper::maps_ids(&info));
             drop(self.abilities.known.set(capabilities(shows, doors)));
         }
     }
@@ -385,16 +426,38 @@ impl Engine {
     /// The record of a sandbox, while the engine is there.
     fn known(&self, id: &SandboxId) -> Result<Record, IsolationError> {
         let record = Record::load(&self.data.sandbox(id)).ok_or_else(|| not_found(id))?;
-        self.client.require()?;
+        self.require()?;
         Ok(record)
     }
 
-    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, DialError> {
-        // A socket file outlives its agent.
-        if Record::load(&self.data.sandbox(id)).is_some_and(|record| !record.is_alive()) {
-            return Err(DialError::Ended);
+    /// An error unless the engine is there.
+    fn require(&self) -> Result<(), IsolationError> {
+        match &self.site {
+            Site::Far(bells) if bells.hear() => Ok(()),
+            Site::Here(_) | Site::Far(_) => self.client.require(),
         }
-        self.data.dial(id)
+    }
+
+    /// True if the first process of a sandbox has not ended.
+    fn runs(&self, id: &SandboxId, record: &Record) -> Result<bool, IsolationError> {
+        match self.site {
+            Site::Here(_) => Ok(record.is_alive()),
+            Site::Far(_) => {
+                let seen = self.client.inspect(&container(id));
+                let seen = seen.map_err(|error| error.during(format!("look at {id}")))?;
+                Ok(seen.state.and_then(|state| state.running) == Some(true))
+            }
+        }
+    }
+
+    fn dial(&self, id: &SandboxId) -> Result<OwnedFd, DialError> {
+        let record = Record::load(&self.data.sandbox(id));
+        match &self.site {
+            Site::Far(bells) => record.map_or(Err(DialError::NotFound), |_| far::dial(self, bells, id)),
+            // A socket file outlives its agent.
+            Site::Here(_) if record.is_some_and(|record| !record.is_alive()) => Err(DialError::Ended),
+            Site::Here(_) => self.data.dial(id),
+        }
     }
 
     /// A sandbox of which there are a record and a container. One that is just being made is none
@@ -402,11 +465,12 @@ impl Engine {
     fn found(&self, id: &SandboxId, containers: &HashMap<String, client::Seen>) -> Option<Found> {
         let record = Record::load(&self.data.sandbox(id)).filter(|record| record.is_whole())?;
         let seen = containers.get(id.as_str())?;
-        let alive = seen.runs && record.is_alive();
+        let here = matches!(self.site, Site::Here(_));
+        let alive = seen.runs && (!here || record.is_alive());
         let image = record.spec.image.clone()?;
         Some(Found {
             id: id.clone(),
-            pid: alive.then_some(record.pid),
+            pid: (alive && here).then_some(record.pid),
             alive,
             frozen: alive && seen.paused,
             owner: record.owner,

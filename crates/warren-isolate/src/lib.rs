@@ -14,7 +14,7 @@ mod oci;
 use std::path::{Path, PathBuf};
 
 pub use data_dir::{DataDir, DataDirError, DataDirRefusal};
-pub use docker::{Docker, DockerOptions, FillUpper};
+pub use docker::{Docker, DockerOptions, EngineAddress, FarAddress, FarEngine, FillUpper, WrongAddress};
 pub use linux::{ApartError, CrashPoint, CrashPointError, LinuxBackend, OpenError, live_apart};
 pub use lxd::{Lxd, LxdOpenError, LxdOptions};
 pub use native::{Native, NativeOptions};

@@ -82,7 +82,7 @@ use warren_core::{
     SandboxId, SandboxSpec, Sealed, Usage,
 };
 
-pub(crate) use self::agent::{PROGRAM, install_alone};
+pub(crate) use self::agent::{BINARY, PROGRAM, install_alone};
 pub use self::apart::{ApartError, live_apart};
 pub(crate) use self::cgroup::{Layout, pulse_of, usage_of};
 pub(crate) use self::connections::count_of as connections_of;
@@ -90,7 +90,7 @@ pub(crate) use self::create::{
     BOOT_PATIENCE, DEFAULT_HOSTNAME, KEPT_CAPABILITIES, Parts, layer, process_limits,
 };
 pub use self::data::OpenError;
-pub(crate) use self::data::{DataDirectory, DialError, Lock, SOCKET, try_lock};
+pub(crate) use self::data::{DataDirectory, DialError, Lock, SOCKET, await_lock, try_lock};
 pub(crate) use self::hostname::set_hostname;
 pub(crate) use self::layers::clone_mount;
 pub(crate) use self::networks::{Networks, Order};

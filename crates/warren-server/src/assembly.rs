@@ -152,7 +152,7 @@ impl Assembly {
             allowed_mounts: config.mounts.allow.clone(),
             lxd: lxd_place(config),
             crash_at: self.crash_at,
-            docker_socket: config.backends.docker_socket.clone(),
+            docker: config.backends.docker(),
         };
         backend.open(options).map_err(|source| AssemblyError::Backend { name: backend.name, source })
     }

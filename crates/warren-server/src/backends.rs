@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use warren_core::{Check, Isolation};
 use warren_isolate::{
-    CrashPoint, Docker, DockerOptions, Lxd, LxdOptions, Native, NativeOptions, Oci, OciOptions, Runtime,
+    CrashPoint, Docker, DockerOptions, EngineAddress, Lxd, LxdOptions, Native, NativeOptions, Oci,
+    OciOptions, Runtime,
 };
 
 /// A backend that can be switched on.
@@ -49,7 +50,7 @@ pub const BACKENDS: &[Backend] = &[
         open: lxd,
         examine: |machine| Lxd::examine(machine.lxd.socket.as_deref(), machine.lxd.pool.as_deref()),
     },
-    Backend { name: "docker", open: docker, examine: |machine| Docker::examine(machine.docker_socket) },
+    Backend { name: "docker", open: docker, examine: |machine| Docker::examine(machine.docker) },
 ];
 
 /// The places on a machine that backends are examined with.
@@ -57,7 +58,7 @@ pub const BACKENDS: &[Backend] = &[
 pub struct ExaminedMachine<'a> {
     /// It may not exist yet.
     pub data_dir: &'a Path,
-    pub docker_socket: &'a Path,
+    pub docker: &'a EngineAddress,
     pub lxd: &'a LxdPlace,
 }
 
@@ -77,8 +78,7 @@ pub(crate) struct BackendOptions {
     pub(crate) lxd: LxdPlace,
     /// The step after which the process kills itself, in tests of crashes.
     pub(crate) crash_at: Option<CrashPoint>,
-    /// Where a Docker engine is asked.
-    pub(crate) docker_socket: PathBuf,
+    pub(crate) docker: EngineAddress,
 }
 
 fn native(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
@@ -94,8 +94,8 @@ fn oci(runtime: Runtime, options: BackendOptions) -> Result<Arc<dyn Isolation>, 
 }
 
 fn docker(options: BackendOptions) -> Result<Arc<dyn Isolation>, BackendFailure> {
-    let BackendOptions { data_dir, docker_socket: socket, prepared_networks, crash_at, .. } = options;
-    Ok(Arc::new(Docker::open(DockerOptions { data_dir, socket, fill, prepared_networks, crash_at })?))
+    let BackendOptions { data_dir, docker: engine, prepared_networks, crash_at, .. } = options;
+    Ok(Arc::new(Docker::open(DockerOptions { data_dir, engine, fill, prepared_networks, crash_at })?))
 }
 
 /// Copies layers into a directory, for a backend that cannot mount them.

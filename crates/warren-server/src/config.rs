@@ -16,7 +16,7 @@ mod sections;
 mod validate;
 mod value;
 
-pub use backends::EnabledBackends;
+pub use backends::{EnabledBackends, OptionalEngine};
 pub use error::{ConfigError, Origin};
 pub use load::{Loaded, Row, Sources};
 pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};

@@ -52,6 +52,11 @@ pub trait Rig {
 
     /// True if the root has a shell and coreutils, which the checks of limits need.
     fn has_shell(&self) -> bool;
+
+    /// True if the machine tells the backend of every process that is killed for its memory.
+    fn counts_kills(&self) -> bool {
+        true
+    }
 }
 
 /// A change that takes several steps.

@@ -1,6 +1,6 @@
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -9,8 +9,8 @@ use warren_core::{
     CreateRequest, Isolation, IsolationErrorKind, Layered, OwnerBond, SandboxId, SandboxSpec, TemplateName,
 };
 use warren_isolate::{
-    CrashPoint, Docker, DockerOptions, LinuxBackend, Lxd, LxdOpenError, LxdOptions, Native, NativeOptions,
-    Oci, OciOptions, Runtime,
+    CrashPoint, Docker, DockerOptions, EngineAddress, FarEngine, LinuxBackend, Lxd, LxdOpenError, LxdOptions,
+    Native, NativeOptions, Oci, OciOptions, Runtime,
 };
 use warren_store::TemplateStore;
 use warren_wire::guest::{
@@ -104,17 +104,26 @@ pub fn open_any(
     if name != "docker" {
         return Ok(Box::new(open_named(name, data_dir, crash_at)?));
     }
-    let socket = std::env::var_os("WARREN_TEST_DOCKER").ok_or("no socket of an engine is named")?;
-    Ok(open_docker(Path::new(&socket), data_dir, crash_at))
+    let at = std::env::var("WARREN_TEST_DOCKER").map_err(|_| "no engine is named")?;
+    let certificates = std::env::var_os("WARREN_TEST_DOCKER_CERTIFICATES").map(PathBuf::from);
+    Ok(open_docker(engine_address(&at, certificates), data_dir, crash_at))
 }
 
-/// Opens the backend `docker` on the engine that has this socket.
+/// The engine that has this socket, or that is at this address.
+pub(crate) fn engine_address(at: &str, certificates: Option<PathBuf>) -> EngineAddress {
+    match at.parse() {
+        Ok(at) => EngineAddress::Far(FarEngine { at, certificates }),
+        Err(_) => EngineAddress::Socket(at.into()),
+    }
+}
+
+/// Opens the backend `docker` on an engine.
 pub(crate) fn open_docker(
-    socket: &Path,
+    engine: EngineAddress,
     data_dir: &Path,
     crash_at: Option<CrashPoint>,
 ) -> Box<dyn Isolation> {
-    let options = DockerOptions { socket: socket.into(), crash_at, ..DockerOptions::at(data_dir, fill) };
+    let options = DockerOptions { engine, crash_at, ..DockerOptions::at(data_dir, fill) };
     Box::new(Docker::open(options).expect("the backend opens"))
 }
 

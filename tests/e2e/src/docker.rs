@@ -1,17 +1,25 @@
-//! A Docker engine of a test's own: its data, its socket and its containers are nobody else's.
+//! A Docker engine of a test's own: its data, its socket and its containers are nobody else's. It
+//! may be one that is reached as if it were on another machine.
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+use warren_isolate::EngineAddress;
+
+use crate::backend::engine_address;
 use crate::wait::eventually;
 
 /// Longer than any of its steps takes on a busy machine.
@@ -60,11 +68,56 @@ chown 1000:1000 home/user
 printf 'root:x:0:0:root:/root:/bin/bash\nuser:x:1000:1000::/home/user:/bin/bash\n' >etc/passwd
 "#;
 
+/// An authority that says of an engine and its clients who they are.
+pub struct Authority {
+    certificate: Certificate,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority")
+    }
+}
+
+impl Authority {
+    #[track_caller]
+    #[expect(clippy::new_without_default, reason = "it makes a key, which a default should not")]
+    pub fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key can be made");
+        let certificate = params.self_signed(&key).expect("an authority can be made");
+        Self { certificate, issuer: Issuer::new(params, key) }
+    }
+
+    /// Writes what a client needs into a directory, and what an engine needs into `server` in it.
+    #[track_caller]
+    pub fn write(&self, directory: &Path) {
+        self.write_one(directory, ExtendedKeyUsagePurpose::ClientAuth);
+        self.write_one(&directory.join("server"), ExtendedKeyUsagePurpose::ServerAuth);
+    }
+
+    fn write_one(&self, directory: &Path, purpose: ExtendedKeyUsagePurpose) {
+        let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        params.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate().expect("a key can be made");
+        let certificate = params.signed_by(&key, &self.issuer).expect("a certificate can be made");
+        fs::create_dir_all(directory).expect("a directory");
+        let write = |name: &str, text: String| fs::write(directory.join(name), text).expect("a file");
+        write("ca.pem", self.certificate.pem());
+        write("cert.pem", certificate.pem());
+        write("key.pem", key.serialize_pem());
+    }
+}
+
 /// `dockerd` on a directory of its own. What it holds is gone when it is dropped.
 #[derive(Debug)]
 pub struct DockerEngine {
     place: TempDir,
     daemon: Mutex<Option<Child>>,
+    /// The port on which it asks for certificates.
+    port: Option<u16>,
 }
 
 impl DockerEngine {
@@ -76,11 +129,26 @@ impl DockerEngine {
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it touches the machine, which a default should not")]
     pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    /// One that is reached over TLS, by who has a certificate.
+    #[track_caller]
+    pub fn elsewhere() -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        Self::with(Some(free.expect("there is a free port").port()))
+    }
+
+    #[track_caller]
+    fn with(port: Option<u16>) -> Self {
         let disk =
             std::env::var_os("WARREN_TEST_DIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
         let place = tempfile::Builder::new().prefix("warren-docker-").tempdir_in(disk);
-        let engine =
-            Self { place: place.expect("a directory for the engine can be made"), daemon: Mutex::default() };
+        let place = place.expect("a directory for the engine can be made");
+        if port.is_some() {
+            Authority::new().write(&place.path().join("certificates"));
+        }
+        let engine = Self { place, daemon: Mutex::default(), port };
         engine.start();
         engine.import(Self::IMAGE, "ENV FROM_IMAGE=yes");
         engine
@@ -88,6 +156,45 @@ impl DockerEngine {
 
     pub fn socket(&self) -> PathBuf {
         self.place.path().join("docker.sock")
+    }
+
+    /// The directory with that which a client shows it, and knows it by.
+    pub fn certificates(&self) -> PathBuf {
+        self.place.path().join("certificates")
+    }
+
+    pub fn is_elsewhere(&self) -> bool {
+        self.port.is_some()
+    }
+
+    /// Where it is to be reached.
+    pub fn address(&self) -> EngineAddress {
+        let certificates = self.port.is_some().then(|| self.certificates());
+        engine_address(&self.at(), certificates)
+    }
+
+    /// As [`DockerEngine::address`], as settings have it.
+    pub fn settings(&self) -> Vec<(&'static str, String)> {
+        match self.port {
+            None => vec![("backends.docker_socket", self.at())],
+            Some(_) => vec![
+                ("backends.docker_host", self.at()),
+                ("backends.docker_certificates", self.certificates().to_string_lossy().into_owned()),
+            ],
+        }
+    }
+
+    /// Tells another process of a test where it is.
+    pub fn tell(&self, command: &mut Command) {
+        command.env("WARREN_TEST_DOCKER", self.at());
+        if self.port.is_some() {
+            command.env("WARREN_TEST_DOCKER_CERTIFICATES", self.certificates());
+        }
+    }
+
+    fn at(&self) -> String {
+        let socket = || self.socket().to_string_lossy().into_owned();
+        self.port.map_or_else(socket, |port| format!("tcp://127.0.0.1:{port}"))
     }
 
     /// Starts the daemon, and waits until it answers.
@@ -108,6 +215,12 @@ impl DockerEngine {
         daemon.arg("--data-root").arg(path("data")).arg("--exec-root").arg(path("exec"));
         daemon.arg("--pidfile").arg(path("pid"));
         daemon.arg("--host").arg(format!("unix://{}", self.socket().display()));
+        if let Some(port) = self.port {
+            let certificate = |name: &str| path("certificates").join("server").join(name);
+            daemon.arg("--host").arg(format!("tcp://127.0.0.1:{port}")).arg("--tlsverify");
+            daemon.arg("--tlscacert").arg(certificate("ca.pem"));
+            daemon.arg("--tlscert").arg(certificate("cert.pem")).arg("--tlskey").arg(certificate("key.pem"));
+        }
         // Networks of the machine are not touched.
         daemon.args(["--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"]);
         daemon.args(["--ip-masq=false", "--live-restore", "--oom-score-adjust=0"]);
@@ -209,6 +322,16 @@ impl DockerEngine {
         let all: Vec<serde_json::Value> = serde_json::from_str(&text).expect("containers are listed");
         let ours = all.iter().filter(|found| found["Labels"]["warren.instance"] == instance.as_str());
         ours.map(|found| found["Names"][0].to_string()).collect()
+    }
+
+    /// Names of all volumes of a data directory.
+    pub fn volumes(&self, data_dir: &Path) -> Vec<String> {
+        let instance = fs::read_to_string(data_dir.join("instance")).unwrap_or_default();
+        let (_, text) = self.ask("GET", "/v1.41/volumes", &[]);
+        let all: serde_json::Value = serde_json::from_str(&text).expect("volumes are listed");
+        let all = all["Volumes"].as_array().into_iter().flatten();
+        let ours = all.filter(|found| found["Labels"]["warren.instance"] == instance.as_str());
+        ours.map(|found| found["Name"].to_string()).collect()
     }
 
     fn remove_all(&self) {

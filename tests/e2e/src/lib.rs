@@ -12,7 +12,8 @@
 //!   is used.
 //! * `WARREN_TEST_DIR`: where data directories are made, on a real disk. Absent: `/var/tmp`.
 //! * `WARREN_TEST_BACKEND`: the backend that [`Backend`] opens. Absent: `native`.
-//! * `WARREN_TEST_DOCKER`: the socket of the engine, where that backend is `docker`.
+//! * `WARREN_TEST_DOCKER`: the socket or the address of the engine, where that backend is `docker`,
+//!   and `WARREN_TEST_DOCKER_CERTIFICATES`: the certificates for it.
 //!
 //! Programs in a sandbox are Python, from files in `probes/`: it can make any system call without
 //! compiling anything.
@@ -38,7 +39,7 @@ mod wait;
 pub use backend::{Backend, ExecResult, causes, fill, has_ended, named, open_any, open_lxd, open_named};
 pub use census::{count_descriptors, processes_of, resident_bytes};
 pub use disk::Disk;
-pub use docker::DockerEngine;
+pub use docker::{Authority, DockerEngine};
 pub use env::TestEnv;
 pub use host::SharedHost;
 pub use http::{Answer, read_answer};

@@ -330,9 +330,14 @@ impl<'env> TestServer<'env> {
 
     fn disagreements(&self) -> Vec<String> {
         let mut backends = crate::backend::open_all(&self.setup.data_dir);
-        let flags = self.setup.flags.iter();
-        if let Some(socket) = flags.filter_map(|flag| flag.strip_prefix("backends.docker_socket=")).next() {
-            backends.push(crate::backend::open_docker(Path::new(socket), &self.setup.data_dir, None));
+        let set = |key: &str| {
+            let flags = self.setup.flags.iter();
+            flags.filter_map(|flag| flag.strip_prefix(key)?.strip_prefix('=')).next()
+        };
+        if let Some(at) = set("backends.docker_host").or_else(|| set("backends.docker_socket")) {
+            let certificates = set("backends.docker_certificates").map(Into::into);
+            let engine = crate::backend::engine_address(at, certificates);
+            backends.push(crate::backend::open_docker(engine, &self.setup.data_dir, None));
         }
         let found: Vec<_> =
             backends.iter().flat_map(|backend| backend.list().expect("sandboxes are listed")).collect();

@@ -2,25 +2,29 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
+use bollard::Docker;
 use bollard::errors::Error;
+use bollard::exec::StartExecResults;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerSummaryStateEnum, ImageInspect, SystemInfo,
+    ContainerCreateBody, ContainerInspectResponse, ContainerStatsResponse, ContainerSummaryStateEnum,
+    EventMessage, ImageInspect, SystemInfo, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
-    ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, EventsOptionsBuilder,
+    KillContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+    RemoveVolumeOptions, StatsOptionsBuilder, UploadToContainerOptionsBuilder,
 };
-use bollard::{API_DEFAULT_VERSION, Docker};
+use futures_util::stream::{BoxStream, StreamExt as _};
 use parking_lot::Mutex;
 use tokio::io::AsyncWrite;
 use tokio::runtime::Runtime;
 use warren_core::{IsolationError, IsolationErrorKind, SandboxId};
 
+use super::address::Way;
 use super::shape;
 
 /// How long the engine may take for one answer, in seconds. Removing many files takes long.
@@ -29,8 +33,8 @@ const PATIENCE_S: u64 = 120;
 /// A failed call: what was asked, and what the engine answered.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("the engine does not answer on `{}`", socket.display())]
-    Away { socket: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
+    #[error("the engine does not answer on `{at}`")]
+    Away { at: String, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("the engine knows none of this name")]
     NotFound(#[source] Box<Error>),
     #[error("the engine is in the way of it")]
@@ -70,61 +74,69 @@ impl std::fmt::Debug for Lifeline {
 
 #[derive(Debug)]
 pub(super) struct Client {
-    socket: PathBuf,
+    calls: Calls,
     /// Taken when this is dropped.
     runtime: Option<Runtime>,
+}
+
+/// What the thread that speaks HTTP needs for a call.
+#[derive(Debug, Clone)]
+pub(super) struct Calls {
+    way: Way,
     /// Made at the first answer, which tells the version that the engine speaks.
-    docker: Mutex<Option<Docker>>,
+    docker: Arc<Mutex<Option<Docker>>>,
 }
 
 impl Client {
-    pub(super) fn new(socket: &Path) -> io::Result<Self> {
+    pub(super) fn new(way: Way) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("warren-docker")
             .enable_all()
             .build()?;
-        Ok(Self { socket: socket.to_owned(), runtime: Some(runtime), docker: Mutex::default() })
+        Ok(Self { calls: Calls { way, docker: Arc::default() }, runtime: Some(runtime) })
     }
 
-    pub(super) fn socket(&self) -> &Path {
-        &self.socket
+    pub(super) fn way(&self) -> &Way {
+        &self.calls.way
     }
 
-    /// An error unless somebody takes calls on the engine's socket. Costs some microseconds.
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// An error unless somebody takes calls where the engine is. Costs some microseconds here, and
+    /// a message there and back on another machine.
     pub(super) fn require(&self) -> Result<(), IsolationError> {
-        match UnixStream::connect(&self.socket) {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                let away = CallError::Away { socket: self.socket.clone(), source: error.into() };
-                Err(away.during("reach the Docker engine"))
-            }
-        }
+        self.calls.way.knock().map_err(|error| {
+            let away = CallError::Away { at: self.calls.way.to_string(), source: error.into() };
+            away.during("reach the Docker engine")
+        })
     }
 
     pub(super) fn info(&self) -> Result<SystemInfo, CallError> {
-        self.call(|docker| async move { docker.info().await })
+        self.call(move |docker| async move { docker.info().await })
     }
 
     pub(super) fn version(&self) -> Result<String, CallError> {
-        self.call(|docker| async move { Ok(docker.client_version().to_string()) })
+        self.call(move |docker| async move { Ok(docker.client_version().to_string()) })
     }
 
     pub(super) fn image(&self, name: &str) -> Result<ImageInspect, CallError> {
         let name = name.to_owned();
-        self.call(|docker| async move { docker.inspect_image(&name).await })
+        self.call(move |docker| async move { docker.inspect_image(&name).await })
     }
 
     pub(super) fn create(&self, name: &str, body: ContainerCreateBody) -> Result<(), CallError> {
         let options = CreateContainerOptionsBuilder::default().name(name).build();
-        self.call(|docker| async move { docker.create_container(Some(options), body).await.map(drop) })
+        self.call(move |docker| async move { docker.create_container(Some(options), body).await.map(drop) })
     }
 
     /// Takes hold of a container's standard input, before it is started.
     pub(super) fn hold(&self, name: &str) -> Result<Lifeline, CallError> {
         let name = name.to_owned();
         let options = AttachContainerOptionsBuilder::default().stdin(true).stream(true).build();
-        self.call(|docker| async move {
+        self.call(move |docker| async move {
             let attached = docker.attach_container(&name, Some(options)).await?;
             Ok(Lifeline(attached.input))
         })
@@ -132,23 +144,23 @@ impl Client {
 
     pub(super) fn start(&self, name: &str) -> Result<(), CallError> {
         let name = name.to_owned();
-        self.call(|docker| async move { docker.start_container(&name, None).await })
+        self.call(move |docker| async move { docker.start_container(&name, None).await })
     }
 
     pub(super) fn inspect(&self, name: &str) -> Result<ContainerInspectResponse, CallError> {
         let name = name.to_owned();
-        self.call(|docker| async move { docker.inspect_container(&name, None).await })
+        self.call(move |docker| async move { docker.inspect_container(&name, None).await })
     }
 
     pub(super) fn kill(&self, name: &str) -> Result<(), CallError> {
         let name = name.to_owned();
         let options = KillContainerOptionsBuilder::default().signal("KILL").build();
-        self.call(|docker| async move { docker.kill_container(&name, Some(options)).await })
+        self.call(move |docker| async move { docker.kill_container(&name, Some(options)).await })
     }
 
     pub(super) fn pause(&self, name: &str, paused: bool) -> Result<(), CallError> {
         let name = name.to_owned();
-        self.call(|docker| async move {
+        self.call(move |docker| async move {
             if paused { docker.pause_container(&name).await } else { docker.unpause_container(&name).await }
         })
     }
@@ -157,7 +169,8 @@ impl Client {
     pub(super) fn remove(&self, name: &str) -> Result<(), CallError> {
         let name = name.to_owned();
         let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-        let removed = self.call(|docker| async move { docker.remove_container(&name, Some(options)).await });
+        let removed =
+            self.call(move |docker| async move { docker.remove_container(&name, Some(options)).await });
         match removed {
             Err(CallError::NotFound(_)) => Ok(()),
             answer => answer,
@@ -166,40 +179,80 @@ impl Client {
 
     /// All containers of a data directory, by the id of the sandbox.
     pub(super) fn list(&self, instance: &str) -> Result<HashMap<String, Seen>, IsolationError> {
-        let label = format!("{}={instance}", shape::INSTANCE);
-        let filters = HashMap::from([("label", vec![label])]);
-        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
-        let listed = self.call(|docker| async move { docker.list_containers(Some(options)).await });
-        let listed = listed.map_err(|error| error.during("list the containers of the Docker engine"))?;
-        let seen = |container: bollard::models::ContainerSummary| {
-            let id = container.labels?.remove(shape::SANDBOX)?;
-            let state = container.state;
-            let paused = state == Some(ContainerSummaryStateEnum::PAUSED);
-            Some((id, Seen { runs: paused || state == Some(ContainerSummaryStateEnum::RUNNING), paused }))
+        let (calls, instance) = (self.calls.clone(), instance.to_owned());
+        let listed = self.wait(async move { calls.list(&instance).await }).map_err(|error| self.told(error));
+        listed.map_err(|error| error.during("list the containers of the Docker engine"))
+    }
+
+    /// Makes a volume if there is none of this name. Answers when it was made.
+    pub(super) fn make_volume(&self, name: &str, instance: &str) -> Result<String, CallError> {
+        let labels = HashMap::from([(shape::INSTANCE.to_owned(), instance.to_owned())]);
+        let request = VolumeCreateRequest {
+            name: Some(name.to_owned()),
+            labels: Some(labels),
+            ..VolumeCreateRequest::default()
         };
-        Ok(listed.into_iter().filter_map(seen).collect())
+        let made = self.call(move |docker| async move { docker.create_volume(request).await })?;
+        Ok(made.created_at.unwrap_or_default())
+    }
+
+    /// Removes a volume. One that is gone is removed.
+    pub(super) fn remove_volume(&self, name: &str) -> Result<(), CallError> {
+        let name = name.to_owned();
+        let removed =
+            self.call(
+                move |docker| async move { docker.remove_volume(&name, None::<RemoveVolumeOptions>).await },
+            );
+        match removed {
+            Err(CallError::NotFound(_)) => Ok(()),
+            answer => answer,
+        }
+    }
+
+    /// Unpacks an archive into a directory of a container.
+    pub(super) fn put(&self, name: &str, directory: &str, archive: Vec<u8>) -> Result<(), CallError> {
+        let name = name.to_owned();
+        let options = UploadToContainerOptionsBuilder::default().path(directory).build();
+        let archive = bollard::body_full(archive.into());
+        self.call(
+            move |docker| async move { docker.upload_to_container(&name, Some(options), archive).await },
+        )
+    }
+
+    /// Starts a relay to the agent in a container.
+    pub(super) fn relay(&self, name: &str) -> Result<StartExecResults, CallError> {
+        let (name, calls) = (name.to_owned(), self.calls.clone());
+        self.call(move |docker| async move { calls.relay(&docker, &name).await })
+    }
+
+    /// The figures of a container at this moment.
+    pub(super) fn stats(&self, name: &str) -> Result<ContainerStatsResponse, CallError> {
+        let name = name.to_owned();
+        let options = StatsOptionsBuilder::default().stream(false).one_shot(true).build();
+        let nothing = || Error::IOError { err: io::ErrorKind::UnexpectedEof.into() };
+        self.call(move |docker| async move {
+            let mut told = Box::pin(docker.stats(&name, Some(options)));
+            told.next().await.unwrap_or_else(|| Err(nothing()))
+        })
+    }
+
+    /// Does something on the thread that speaks HTTP, for as long as this is there.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            drop(runtime.spawn(task));
+        }
     }
 
     /// Makes a call on the thread that speaks HTTP, and waits for its answer.
-    fn call<T: Send + 'static, F>(&self, call: impl FnOnce(Docker) -> F) -> Result<T, CallError>
+    fn call<T: Send + 'static, F>(
+        &self,
+        call: impl FnOnce(Docker) -> F + Send + 'static,
+    ) -> Result<T, CallError>
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let docker = self.connected()?;
-        self.wait(call(docker)).map_err(|error| self.told(error))
-    }
-
-    fn connected(&self) -> Result<Docker, CallError> {
-        let mut connected = self.docker.lock();
-        if let Some(docker) = &*connected {
-            return Ok(docker.clone());
-        }
-        let socket = self.socket.to_string_lossy().into_owned();
-        let docker = Docker::connect_with_unix(&socket, PATIENCE_S, API_DEFAULT_VERSION);
-        let docker = docker.map_err(|error| self.told(error))?;
-        let docker = self.wait(docker.negotiate_version()).map_err(|error| self.told(error))?;
-        *connected = Some(docker.clone());
-        Ok(docker)
+        let calls = self.calls.clone();
+        self.wait(async move { call(calls.connected().await?).await }).map_err(|error| self.told(error))
     }
 
     fn wait<T: Send + 'static>(
@@ -226,11 +279,65 @@ impl Client {
             | Error::IOError { .. }
             | Error::HyperResponseError { .. }
             | Error::HyperLegacyError { .. } => {
-                CallError::Away { socket: self.socket.clone(), source: Box::new(error) }
+                CallError::Away { at: self.calls.way.to_string(), source: Box::new(error) }
             }
             error => CallError::Failed(Box::new(error)),
         }
     }
+}
+
+impl Calls {
+    pub(super) async fn connected(&self) -> Result<Docker, Error> {
+        if let Some(docker) = &*self.docker.lock() {
+            return Ok(docker.clone());
+        }
+        let docker = self.way.docker(PATIENCE_S)?.negotiate_version().await?;
+        *self.docker.lock() = Some(docker.clone());
+        Ok(docker)
+    }
+
+    /// As [`Client::list`].
+    pub(super) async fn list(&self, instance: &str) -> Result<HashMap<String, Seen>, Error> {
+        let filters = HashMap::from([("label", vec![of(instance)])]);
+        let options = ListContainersOptionsBuilder::default().all(true).filters(&filters).build();
+        let listed = self.connected().await?.list_containers(Some(options)).await?;
+        let seen = |container: bollard::models::ContainerSummary| {
+            let id = container.labels?.remove(shape::SANDBOX)?;
+            let state = container.state;
+            let paused = state == Some(ContainerSummaryStateEnum::PAUSED);
+            Some((id, Seen { runs: paused || state == Some(ContainerSummaryStateEnum::RUNNING), paused }))
+        };
+        Ok(listed.into_iter().filter_map(seen).collect())
+    }
+
+    /// As [`Client::relay`].
+    pub(super) async fn relay(&self, docker: &Docker, name: &str) -> Result<StartExecResults, Error> {
+        let relay = docker.create_exec(name, shape::relay()).await?;
+        docker.start_exec(&relay.id, None).await
+    }
+
+    /// Ends of containers of a data directory, and processes that were killed for their memory,
+    /// since a moment by the engine's clock.
+    pub(super) fn ends(
+        &self,
+        docker: &Docker,
+        instance: &str,
+        since: &str,
+    ) -> BoxStream<'static, Result<EventMessage, Error>> {
+        let word = |word: &str| vec![word.to_owned()];
+        let filters = HashMap::from([
+            ("type", word("container")),
+            ("event", word("die")),
+            ("label", vec![of(instance)]),
+        ]);
+        let options = EventsOptionsBuilder::default().since(since).filters(&filters).build();
+        docker.events(Some(options)).boxed()
+    }
+}
+
+/// The label of a data directory's containers.
+fn of(instance: &str) -> String {
+    format!("{}={instance}", shape::INSTANCE)
 }
 
 impl Drop for Client {

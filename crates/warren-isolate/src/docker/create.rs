@@ -17,22 +17,27 @@ use warren_core::{
 use warren_wire::guest::{Connection, Reply, Request};
 
 use super::client::{Lifeline, refused};
+use super::far::Bells;
 use super::keeper::Keeper;
 use super::record::{Record, Stage};
-use super::{Engine, Hold, container, door, end, etc, images, not_found, shape, shared, snapshots, upper};
+use super::{
+    Engine, Hold, Site, container, door, end, etc, far, images, not_found, shape, shared, snapshots, upper,
+};
 use crate::linux::{
     BOOT_PATIENCE, CrashPoint, DialError, Lock, Order, layer, set_hostname, start_time, try_lock,
 };
 
 /// The pause between two looks at something that takes milliseconds.
 const PAUSE: Duration = Duration::from_millis(2);
+/// How long an engine elsewhere takes at most to notice an end.
+const NOTICE_PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) fn create(
     engine: &Arc<Engine>,
     keeper: &Keeper,
     request: CreateRequest,
 ) -> Result<Created, IsolationError> {
-    engine.client.require()?;
+    engine.require()?;
     match request.state {
         RootState::Fresh => fresh(engine, keeper, &request),
         RootState::Kept => again(engine, &request),
@@ -74,19 +79,28 @@ fn make(engine: &Engine, request: &CreateRequest) -> Result<(Created, Option<Lif
     let mut written = Record::new(request);
     written.store(&directory).map_err(|error| layer("record", error))?;
     engine.steps.passed(CrashPoint::CreateRecord);
-    let shared = directory.join(shared::DIRECTORY);
-    let door = engine.abilities.doors().then(|| door::name(engine));
-    let given =
-        shape::Given { agent: &engine.agent, shared: &shared, directory: &directory, door: door.as_deref() };
-    if door.is_some() {
-        etc::make(&directory, request).map_err(|error| layer("names of hosts", error))?;
-        door::make(engine, id, &image)?;
-        written.door = true;
-    }
-    // The engine wants to see what it is to mount.
-    shared::make(&directory, &[]).map_err(|error| layer("shared directory", error))?;
-    let body = shape::body(request, &image, engine.data.instance(), given)
-        .map_err(|error| layer("container", error))?;
+    let instance = engine.data.instance();
+    let body = match &engine.site {
+        Site::Here(_) => {
+            let (shared, door) = (directory.join(shared::DIRECTORY), engine.abilities.doors());
+            let door = door.then(|| door::name(engine));
+            if door.is_some() {
+                etc::make(&directory, request).map_err(|error| layer("names of hosts", error))?;
+                door::make(engine, id, &image)?;
+                written.door = true;
+            }
+            // The engine wants to see what it is to mount.
+            shared::make(&directory, &[]).map_err(|error| layer("shared directory", error))?;
+            let (agent, directory, door) = (&engine.agent, &directory, door.as_deref());
+            let given = shape::Given::Here { agent, shared: &shared, directory, door };
+            shape::body(request, &image, instance, given)
+        }
+        Site::Far(_) => {
+            far::supply(engine, id, &image)?;
+            shape::body(request, &image, instance, shape::Given::Far { volume: &far::volume(engine) })
+        }
+    };
+    let body = body.map_err(|error| layer("container", error))?;
     engine.client.create(&container(id), body).map_err(|error| refused(id, "make", error))?;
     engine.steps.passed(CrashPoint::DockerMade);
     if engine.abilities.shows() {
@@ -104,7 +118,7 @@ fn again(engine: &Arc<Engine>, request: &CreateRequest) -> Result<Created, Isola
     let id = &request.id;
     let directory = engine.data.sandbox(id);
     let record = Record::load(&directory).filter(Record::is_whole).ok_or_else(|| not_found(id))?;
-    if record.is_alive() {
+    if runs_on(engine, id, &record)? {
         let action = format!("the sandbox {id} runs already");
         return Err(IsolationError::new(IsolationErrorKind::AlreadyExists, action));
     }
@@ -143,19 +157,53 @@ fn start(
     let image = request.spec.image.as_ref().ok_or_else(|| not_found(id))?;
     let (_, config) = images::find(engine, image)?;
     let plan = minicbor::to_vec(shape::plan(request, &config)).map_err(|error| layer("agent plan", error))?;
-    shared::make(&directory, &plan).map_err(|error| layer("shared directory", error))?;
+    match &engine.site {
+        Site::Here(_) => {
+            shared::make(&directory, &plan).map_err(|error| layer("shared directory", error))?;
+        }
+        Site::Far(_) => far::plan(engine, id, &plan)?,
+    }
     let record = lay(engine, request, record).map_err(|error| layer("files", error))?;
     let bound = request.owner == OwnerBond::DiesWithOwner;
     let lifeline = bound.then(|| engine.client.hold(&name)).transpose();
     let lifeline = lifeline.map_err(|error| refused(id, "hold", error))?;
+    let record = match &engine.site {
+        Site::Here(_) => boot(engine, request, record)?,
+        Site::Far(bells) => boot_elsewhere(engine, bells, id, record)?,
+    };
+    record.store(&directory).map_err(|error| layer("record", error))?;
+    Ok((Created { id: id.clone(), pid: record.pid }, lifeline))
+}
+
+/// Starts the container, until its agent answers.
+fn boot(engine: &Engine, request: &CreateRequest, record: Record) -> Result<Record, IsolationError> {
+    let id = &request.id;
     let pid = start_container(engine, request, &record)?;
     let group = group(pid).ok_or_else(|| gone(id))?;
-    ask(engine, id, pid).map_err(|why| layer("agent", io::Error::other(why)))?;
-    shared::seal(&directory).map_err(|error| layer("shared directory", error))?;
+    let stream = reach(engine, id, pid).map_err(|why| layer("agent", io::Error::other(why)))?;
+    ask(stream).map_err(|why| layer("agent", io::Error::other(why)))?;
+    shared::seal(&engine.data.sandbox(id)).map_err(|error| layer("shared directory", error))?;
     engine.steps.passed(CrashPoint::CreateBoot);
-    let record = snapshots::imprinted(record).started(pid, group).ok_or_else(|| gone(id))?;
-    record.store(&directory).map_err(|error| layer("record", error))?;
-    Ok((Created { id: id.clone(), pid }, lifeline))
+    snapshots::imprinted(record).started(pid, group).ok_or_else(|| gone(id))
+}
+
+/// As [`boot`], where nothing of it is this machine's.
+fn boot_elsewhere(
+    engine: &Engine,
+    bells: &Bells,
+    id: &SandboxId,
+    record: Record,
+) -> Result<Record, IsolationError> {
+    engine.client.start(&container(id)).map_err(|error| refused(id, "start", error))?;
+    engine.steps.passed(CrashPoint::DockerStarted);
+    // The relay waits for the agent.
+    let dialed = far::dial(engine, bells, id).map_err(|error| match error {
+        DialError::Ended => gone(id),
+        error => layer("agent", io::Error::other(error)),
+    })?;
+    ask(dialed.into()).map_err(|why| layer("agent", io::Error::other(why)))?;
+    engine.steps.passed(CrashPoint::CreateBoot);
+    Ok(record.started_elsewhere())
 }
 
 /// Starts the container, in the network that is meant for it. Answers the number of its first
@@ -181,6 +229,18 @@ fn start_container(engine: &Engine, request: &CreateRequest, record: &Record) ->
     door::check(pid, &network).map_err(|error| layer("network namespace", error))?;
     set_hostname(pid, etc::hostname(request)).map_err(|error| layer("host name", error))?;
     Ok(pid)
+}
+
+/// True if it runs, and not only because an engine elsewhere has not noticed its end yet.
+fn runs_on(engine: &Engine, id: &SandboxId, record: &Record) -> Result<bool, IsolationError> {
+    let deadline = Instant::now() + NOTICE_PATIENCE;
+    while engine.runs(id, record)? {
+        if matches!(engine.site, Site::Here(_)) || Instant::now() > deadline {
+            return Ok(true);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(false)
 }
 
 /// Waits until the engine has noticed that the first process ended: before that, a start of it
@@ -221,7 +281,7 @@ fn first_process(engine: &Engine, id: &SandboxId) -> Result<u32, IsolationError>
         groups.contains(&known)
     });
     if !of_ours {
-        let why = "its processes are not this machine's: the engine has to run here";
+        let why = "its processes are not this machine's: name an engine elsewhere in `backends.docker_host`";
         return Err(layer("container", io::Error::other(why)));
     }
     Ok(pid)
@@ -240,12 +300,12 @@ fn group(pid: u32) -> Option<PathBuf> {
     path("memory").or_else(|| path("")).map(PathBuf::from)
 }
 
-/// Asks the agent for a sign of life, as soon as it can be reached.
-fn ask(engine: &Engine, id: &SandboxId, pid: u32) -> Result<(), String> {
+/// The agent, as soon as it can be reached.
+fn reach(engine: &Engine, id: &SandboxId, pid: u32) -> Result<UnixStream, String> {
     let deadline = Instant::now() + BOOT_PATIENCE;
-    let stream = loop {
+    loop {
         match engine.data.dial(id) {
-            Ok(stream) => break UnixStream::from(stream),
+            Ok(stream) => return Ok(UnixStream::from(stream)),
             Err(DialError::Ended | DialError::Busy)
                 if Instant::now() < deadline && start_time(pid).is_some() =>
             {
@@ -253,9 +313,13 @@ fn ask(engine: &Engine, id: &SandboxId, pid: u32) -> Result<(), String> {
             }
             Err(error) => return Err(error.to_string()),
         }
-    };
-    stream.set_read_timeout(Some(BOOT_PATIENCE)).map_err(|error| error.to_string())?;
-    match Connection::ask(stream, &Request::Ping) {
+    }
+}
+
+/// Asks the agent for a sign of life.
+fn ask(agent: UnixStream) -> Result<(), String> {
+    agent.set_read_timeout(Some(BOOT_PATIENCE)).map_err(|error| error.to_string())?;
+    match Connection::ask(agent, &Request::Ping) {
         Ok(Reply::Pong(_)) => Ok(()),
         Ok(_) => Err("it answers something else".to_owned()),
         Err(error) => Err(error.to_string()),

@@ -22,14 +22,13 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use warren_core::{IsolationError, SandboxId};
 use warren_wire::guest::DOOR_OPEN;
 
 use super::client::{CallError, refused};
 use super::{Docker, Engine, shape};
-use crate::linux::{BOOT_PATIENCE, CrashPoint, layer};
+use crate::linux::{BOOT_PATIENCE, CrashPoint, await_lock, layer};
 
 /// Its directory beside those of sandboxes, with the lock; `run` in it is shared with the door.
 const DIRECTORY: &str = "door";
@@ -37,7 +36,7 @@ const LOCK: &str = "lock";
 const SOCKET: &str = "door.sock";
 const PAUSE: Duration = Duration::from_millis(2);
 /// How long another start may take that has the door.
-const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// The door, standing in a network until this is dropped.
 #[derive(Debug)]
@@ -94,15 +93,12 @@ pub(super) fn check(pid: u32, network: &OwnedFd) -> io::Result<()> {
 
 /// Removes the door of a data directory that has no sandboxes any more.
 pub(super) fn remove_if_idle(engine: &Engine) -> Result<(), IsolationError> {
-    let left = || -> io::Result<bool> {
-        Ok(!engine.data.sandboxes()?.is_empty() || !engine.data.trashed()?.is_empty())
-    };
-    if !directory(engine).join(LOCK).exists() || left().unwrap_or(true) {
+    if !directory(engine).join(LOCK).exists() || engine.has_sandboxes() {
         return Ok(());
     }
     let _lock = lock(engine).map_err(|error| layer("door", error))?;
     // Who makes a sandbox has its directory before it asks for the door.
-    if left().unwrap_or(true) {
+    if engine.has_sandboxes() {
         return Ok(());
     }
     let removed = engine.client.remove(&name(engine));
@@ -113,18 +109,7 @@ pub(super) fn remove_if_idle(engine: &Engine) -> Result<(), IsolationError> {
 fn lock(engine: &Engine) -> io::Result<OwnedFd> {
     let directory = directory(engine);
     fs::create_dir_all(directory.join(shape::SHARED_NAME))?;
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let file = rustix::fs::open(directory.join(LOCK), flags, Mode::RUSR | Mode::WUSR)?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    loop {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(file),
-            Err(errno) if errno == rustix::io::Errno::WOULDBLOCK && Instant::now() < deadline => {
-                std::thread::sleep(PAUSE);
-            }
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+    await_lock(&directory.join(LOCK), LOCK_PATIENCE)
 }
 
 /// Makes the door if there is none and an image to make it of, and starts it if it does not run.

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 pub(super) fn set_frozen(engine: &Engine, id: &SandboxId, frozen: bool) -> Result<(), IsolationError> {
     let record = engine.known(id)?;
-    if !record.is_alive() {
+    if !engine.runs(id, &record)? {
         let action = format!("pause or resume {id}, which has ended");
         return Err(IsolationError::new(IsolationErrorKind::Ended, action));
     }
@@ -95,7 +95,7 @@ pub(super) fn destroy(engine: &Arc<Engine>, keeper: &Keeper, id: &SandboxId) -> 
     if !directory.is_dir() {
         return Err(not_found(id));
     }
-    engine.client.require()?;
+    engine.require()?;
     match engine.client.kill(&container(id)) {
         Ok(()) | Err(CallError::Conflict(_) | CallError::NotFound(_)) => {}
         Err(error) => return Err(refused(id, "end", error)),

@@ -13,7 +13,7 @@ use warren_core::{IsolationError, OwnerBond, SandboxId};
 
 use super::create::is_there;
 use super::record::{Record, Stage};
-use super::{Engine, container, door, end, shared};
+use super::{Engine, Site, container, door, end, far, shared};
 use crate::linux::{CrashPoint, Lock, remove_tree, try_lock};
 
 /// The pause before something is tried again that failed, and how often it is tried at once.
@@ -77,7 +77,7 @@ impl Keeper {
         if self.desk.engine.remove(id).is_err() {
             self.remove(id, lock);
         } else {
-            drop(door::remove_if_idle(&self.desk.engine));
+            drop(self.desk.engine.tidy());
         }
     }
 
@@ -131,7 +131,7 @@ impl Desk {
                 if removed.is_ok() {
                     drop(remains._lock);
                     // What it could not do, the next removal or process does.
-                    drop(door::remove_if_idle(&self.engine));
+                    drop(self.engine.tidy());
                     work = self.work.lock();
                     work.busy = false;
                     continue;
@@ -154,7 +154,7 @@ impl Desk {
     /// have ended, trash, and containers without a record. An interrupted start is ended.
     fn search(&self) -> Result<Vec<Remains>, IsolationError> {
         let engine = &self.engine;
-        engine.client.require()?;
+        engine.require()?;
         engine.learn();
         let mut remains: Vec<Remains> = Vec::new();
         for round in 0..MOST_SEARCHES {
@@ -188,7 +188,7 @@ impl Desk {
             std::thread::sleep(SEARCH_PAUSE);
         }
         if remains.is_empty() {
-            door::remove_if_idle(engine)?;
+            engine.tidy()?;
         }
         Ok(remains)
     }
@@ -214,11 +214,22 @@ fn judge(engine: &Engine, id: SandboxId, lock: Lock) -> Result<Option<Remains>, 
 }
 
 impl Engine {
+    /// Removes what all sandboxes share once there is none.
+    fn tidy(&self) -> Result<(), IsolationError> {
+        match self.site {
+            Site::Here(_) => door::remove_if_idle(self),
+            Site::Far(_) => far::remove_if_idle(self),
+        }
+    }
+
     /// Removes the container and the directory of a sandbox in the trash.
     fn remove(&self, id: &SandboxId) -> Result<(), IsolationError> {
         let removed = self.client.remove(&container(id));
         removed.map_err(|error| error.during(format!("remove the container of {id}")))?;
         self.steps.passed(CrashPoint::DockerRemoved);
+        if let Site::Far(bells) = &self.site {
+            bells.forget(id);
+        }
         self.window.hide(id.as_str());
         let trash = self.data.trash(id);
         let failed = |error| {

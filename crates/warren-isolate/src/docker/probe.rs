@@ -1,28 +1,45 @@
 //! The report of `doctor` on the engine: there or not, how old, and what of it works here.
 
-use std::path::Path;
+use std::error::Error as _;
 
 use bollard::models::SystemInfo;
 use warren_core::{Check, CheckStatus};
 
+use super::address::{EngineAddress, Way};
 use super::client::{CallError, Client};
 use super::upper;
 
-pub(super) fn examine(socket: &Path) -> Vec<Check> {
-    let name = "docker";
-    let asked = Client::new(socket)
-        .map_err(|source| CallError::Away { socket: socket.to_owned(), source: source.into() })
-        .and_then(|client| Ok((client.version()?, client.info()?)));
-    let (version, info) = match asked {
+const NAME: &str = "docker";
+const ADVICE: &str = "install Docker (`apt-get install docker.io`) and start it, or say in `backends.docker_socket` or `backends.docker_host` where it is";
+
+pub(super) fn examine(engine: &EngineAddress) -> Vec<Check> {
+    let away = |why: String| vec![check(NAME, CheckStatus::Failed, why, ADVICE)];
+    match Way::to(engine) {
+        Err(why) => away(why),
+        Ok(way) => Client::new(way).map_or_else(|error| away(error.to_string()), |client| report(&client)),
+    }
+}
+
+pub(super) fn report(client: &Client) -> Vec<Check> {
+    let (version, info) = match client.version().and_then(|version| Ok((version, client.info()?))) {
         Ok(answer) => answer,
-        Err(error) => {
-            let advice = "install Docker (`apt-get install docker.io`) and start it, or write its socket in `backends.docker_socket`";
-            return vec![check(name, CheckStatus::Failed, error.to_string(), advice)];
-        }
+        Err(error) => return vec![check(NAME, CheckStatus::Failed, whole(&error), ADVICE)],
     };
     let engine = info.server_version.as_deref().unwrap_or("of an unknown version");
-    let found = format!("engine {engine}, API {version}, `{}`", socket.display());
-    vec![check(name, CheckStatus::Ok, found, ""), storage(&info), restarts(&info), seccomp(&info)]
+    let found = format!("engine {engine}, API {version}, `{}`", client.way());
+    let engine = check(NAME, CheckStatus::Ok, found, "");
+    if client.way().is_far() {
+        let found = "on another machine: no snapshots, no network but none, no disk limit";
+        let far = check("docker storage", CheckStatus::Ok, found, "");
+        return vec![engine, far, restarts(&info), seccomp(&info)];
+    }
+    vec![engine, storage(&info), restarts(&info), seccomp(&info)]
+}
+
+/// An error with what is behind it: a wrong certificate is not the same as nobody.
+fn whole(error: &CallError) -> String {
+    let causes = std::iter::successors(error.source(), |cause| (*cause).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn check(name: &'static str, status: CheckStatus, found: impl Into<String>, advice: &str) -> Check {

@@ -82,6 +82,11 @@ impl Record {
         Some(Self { stage: Stage::Started, pid, pid_started, boot: this_boot().to_owned(), group, ..self })
     }
 
+    /// As [`Record::started`], where its first process is none of this machine's.
+    pub(super) fn started_elsewhere(self) -> Self {
+        Self { stage: Stage::Started, pid: 0, pid_started: 0, boot: String::new(), ..self }
+    }
+
     pub(super) fn at(&self, stage: Stage) -> Self {
         Self { stage, ..self.clone() }
     }
@@ -107,7 +112,8 @@ impl Record {
         self.stage != Stage::Making
     }
 
-    /// True if the recorded process is the one that has the pid now.
+    /// True if the recorded process is the one that has the pid now. Never, where it is none of
+    /// this machine's.
     pub(super) fn is_alive(&self) -> bool {
         self.stage == Stage::Started
             && self.boot == this_boot()

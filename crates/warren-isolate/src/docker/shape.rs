@@ -6,14 +6,14 @@ use std::io;
 use std::path::Path;
 
 use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
-    ImageConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, RestartPolicy,
-    RestartPolicyNameEnum,
+    ContainerCreateBody, ExecConfig, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
+    HostConfigLogConfig, ImageConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+    MountVolumeOptions, RestartPolicy, RestartPolicyNameEnum,
 };
 use warren_core::{CreateRequest, Limits, OwnerBond};
 use warren_wire::guest::{AgentConfig, Rlimit, ServePlan};
 
-use super::etc;
+use super::{etc, far};
 use crate::linux::{PROGRAM, seccomp_document, seccomp_program};
 use crate::oci::{MASKED, READ_ONLY, kept_capabilities};
 
@@ -21,22 +21,65 @@ use crate::oci::{MASKED, READ_ONLY, kept_capabilities};
 pub(super) const INSTANCE: &str = "warren.instance";
 pub(super) const SANDBOX: &str = "warren.sandbox";
 
+/// The engine's word for a process that was killed for its memory.
+pub(super) const KILLED: &str = "oom";
+
 /// Where the agent and the shared directory are inside: one place, which is no file of the
 /// sandbox's.
 pub(super) const AGENT: &str = "/.warren";
 const SHARED: &str = "/.warren/run";
+const SOCKET: &str = "/.warren/run/agent.sock";
 /// Its name in the agent's directory.
 pub(super) const SHARED_NAME: &str = "run";
 
-/// Directories of the machine that a container is given.
+/// Things that a container is given besides its image.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Given<'a> {
-    pub(super) agent: &'a Path,
-    pub(super) shared: &'a Path,
-    /// The sandbox's own.
-    pub(super) directory: &'a Path,
-    /// The container in whose network it is started. Without one it has no network.
-    pub(super) door: Option<&'a str>,
+pub(super) enum Given<'a> {
+    /// Directories of the machine that the engine is on, too.
+    Here {
+        agent: &'a Path,
+        shared: &'a Path,
+        /// The sandbox's own.
+        directory: &'a Path,
+        /// The container in whose network it is started. Without one it has no network.
+        door: Option<&'a str>,
+    },
+    /// The volume with the agent, on an engine elsewhere.
+    Far { volume: &'a str },
+}
+
+impl Given<'_> {
+    fn door(&self) -> Option<&str> {
+        match self {
+            Self::Here { door, .. } => *door,
+            Self::Far { .. } => None,
+        }
+    }
+
+    fn mounts(&self) -> io::Result<Vec<Mount>> {
+        match self {
+            Self::Far { volume } => Ok(vec![self::volume(volume, true)]),
+            Self::Here { agent, shared, directory, door } => {
+                let mut mounts = vec![bind(agent, AGENT, true)?, bind(shared, SHARED, false)?];
+                if door.is_some() {
+                    for (path, inside) in etc::files(directory) {
+                        mounts.push(bind(&path, inside, true)?);
+                    }
+                }
+                Ok(mounts)
+            }
+        }
+    }
+
+    /// The agent's command line.
+    fn words(&self) -> Vec<String> {
+        let plan = match self {
+            Self::Here { .. } => ["--plan", "/.warren/run/plan"],
+            // It gets into the container as one of its files.
+            Self::Far { .. } => ["--take-plan", far::PLAN],
+        };
+        ["serve", SOCKET].into_iter().chain(plan).map(str::to_owned).collect()
+    }
 }
 
 /// The request for a container. `image` is the image's id.
@@ -47,20 +90,19 @@ pub(super) fn body(
     given: Given<'_>,
 ) -> io::Result<ContainerCreateBody> {
     let text = |word: &str| word.to_owned();
-    let arguments = ["serve", &format!("{SHARED}/agent.sock"), "--plan", &format!("{SHARED}/plan")].map(text);
     let bound = request.owner == OwnerBond::DiesWithOwner;
     Ok(ContainerCreateBody {
         image: Some(text(image)),
         // An image's own command, checks and stop signal are not for the agent.
         entrypoint: Some(vec![format!("{AGENT}/{PROGRAM}")]),
-        cmd: Some(arguments.to_vec()),
+        cmd: Some(given.words()),
         healthcheck: Some(HealthConfig { test: Some(vec![text("NONE")]), ..HealthConfig::default() }),
         stop_signal: Some(text("SIGKILL")),
         user: Some(text("0:0")),
         working_dir: Some(text("/")),
         env: Some(Vec::new()),
         // Who is in the network of another cannot have a name of its own: it gets one later.
-        hostname: given.door.is_none().then(|| text(etc::hostname(request))),
+        hostname: given.door().is_none().then(|| text(etc::hostname(request))),
         tty: Some(false),
         attach_stdin: Some(false),
         attach_stdout: Some(false),
@@ -82,12 +124,9 @@ fn host(request: &CreateRequest, given: Given<'_>) -> io::Result<HostConfig> {
     let limits = &request.spec.limits;
     let number = |count: u64| Some(i64::try_from(count).unwrap_or(i64::MAX));
     let filter = seccomp_document(request.spec.profile);
-    let mut mounts = vec![bind(given.agent, AGENT, true)?, bind(given.shared, SHARED, false)?];
-    if given.door.is_some() {
-        for (path, inside) in etc::files(given.directory) {
-            mounts.push(bind(&path, inside, true)?);
-        }
-    }
+    // Where an agent elsewhere has its socket: nothing of it outlives the agent.
+    let run = matches!(given, Given::Far { .. })
+        .then(|| HashMap::from([(text(SHARED), text("size=64k,nr_inodes=16,mode=0700"))]));
     Ok(HostConfig {
         privileged: Some(false),
         cap_drop: Some(vec![text("ALL")]),
@@ -95,14 +134,15 @@ fn host(request: &CreateRequest, given: Given<'_>) -> io::Result<HostConfig> {
         security_opt: Some(vec![text("no-new-privileges"), format!("seccomp={filter}")]),
         masked_paths: Some(MASKED.iter().map(|path| text(path)).collect()),
         readonly_paths: Some(READ_ONLY.iter().map(|path| text(path)).collect()),
-        network_mode: Some(given.door.map_or_else(|| text("none"), |door| format!("container:{door}"))),
+        network_mode: Some(given.door().map_or_else(|| text("none"), |door| format!("container:{door}"))),
         ipc_mode: Some(text("private")),
         pid_mode: Some(String::new()),
         uts_mode: Some(String::new()),
         cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
         devices: Some(Vec::new()),
         volumes_from: Some(Vec::new()),
-        mounts: Some(mounts),
+        mounts: Some(given.mounts()?),
+        tmpfs: run,
         memory: number(limits.memory.0),
         // Memory and swap together: none of it is swap.
         memory_swap: number(limits.memory.0),
@@ -172,6 +212,49 @@ pub(super) fn door(
         host_config: Some(host),
         ..ContainerCreateBody::default()
     })
+}
+
+/// The request for a container that is never started: through it files get into a volume.
+pub(super) fn helper(image: &str, instance: &str, name: &str) -> ContainerCreateBody {
+    ContainerCreateBody {
+        image: Some(image.to_owned()),
+        entrypoint: Some(vec![format!("{AGENT}/{PROGRAM}")]),
+        labels: Some(HashMap::from([(INSTANCE.to_owned(), instance.to_owned())])),
+        host_config: Some(HostConfig {
+            privileged: Some(false),
+            network_mode: Some("none".to_owned()),
+            mounts: Some(vec![volume(name, false)]),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// The request for a relay to the agent, in a container that runs.
+pub(super) fn relay() -> ExecConfig {
+    ExecConfig {
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        tty: Some(false),
+        cmd: Some(vec![format!("{AGENT}/{PROGRAM}"), "relay".to_owned(), SOCKET.to_owned()]),
+        privileged: Some(false),
+        user: Some("0:0".to_owned()),
+        working_dir: Some("/".to_owned()),
+        ..ExecConfig::default()
+    }
+}
+
+/// A volume at the agent's place. Nothing of an image is copied into it.
+fn volume(name: &str, read_only: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::VOLUME),
+        source: Some(name.to_owned()),
+        target: Some(AGENT.to_owned()),
+        read_only: Some(read_only),
+        volume_options: Some(MountVolumeOptions { no_copy: Some(true), ..MountVolumeOptions::default() }),
+        ..Mount::default()
+    }
 }
 
 fn bind(source: &Path, target: &str, read_only: bool) -> io::Result<Mount> {
@@ -247,8 +330,8 @@ mod tests {
     #[test]
     fn nothing_of_the_machine_is_given_but_the_agent_and_its_directory() {
         let (agent, shared) = (Path::new("/data/agent"), Path::new("/data/s/shared"));
-        let given = Given { agent, shared, directory: Path::new("/data/s"), door: None };
-        let within = body(&request(), "sha256:1", "inst", Given { door: Some("door"), ..given }).unwrap();
+        let given = |door| Given::Here { agent, shared, directory: Path::new("/data/s"), door };
+        let within = body(&request(), "sha256:1", "inst", given(Some("door"))).unwrap();
         assert_eq!(within.hostname, None);
         let within = within.host_config.unwrap();
         assert_eq!(within.network_mode.as_deref(), Some("container:door"));
@@ -257,7 +340,15 @@ mod tests {
         let door = super::door("sha256:1", "inst", agent, shared).unwrap().host_config.unwrap();
         assert_eq!(door.cap_add, Some(vec!["CAP_SYS_ADMIN".to_owned()]));
         assert_eq!((door.privileged, door.readonly_rootfs), (Some(false), Some(true)));
-        let body = body(&request(), "sha256:1", "inst", given).unwrap();
+        let far = super::body(&request(), "sha256:1", "inst", Given::Far { volume: "agent" }).unwrap();
+        let host = far.host_config.unwrap();
+        let mounts = host.mounts.unwrap();
+        assert_eq!(
+            (mounts.len(), mounts[0].typ, mounts[0].read_only),
+            (1, Some(MountType::VOLUME), Some(true))
+        );
+        assert_eq!((host.network_mode.as_deref(), host.binds), (Some("none"), None));
+        let body = super::body(&request(), "sha256:1", "inst", given(None)).unwrap();
         let host = body.host_config.unwrap();
         let mounts: Vec<_> = host.mounts.unwrap().into_iter().map(|mount| mount.target.unwrap()).collect();
         assert_eq!(mounts, [AGENT, SHARED]);

@@ -15,7 +15,7 @@ use super::sys;
 /// The name of the agent's binary in [`install_alone`].
 pub(crate) const PROGRAM: &str = "warren-guest";
 
-static BINARY: &[u8] = include_bytes!(env!("WARREN_GUEST"));
+pub(crate) static BINARY: &[u8] = include_bytes!(env!("WARREN_GUEST"));
 
 /// Opens the agent's binary in the data directory, writing it first if this version's is missing.
 /// The result is a read-only mount of that one file. It has no path, so sandboxes see none, and

@@ -19,6 +19,9 @@ use super::seal::sys::make_subvolume;
 use super::starter::Place;
 use crate::data_dir::{DataDir, DataDirError, instance};
 
+/// The pause between two attempts to get a lock that somebody has.
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -36,6 +39,8 @@ pub enum OpenError {
     Lifeline(#[source] io::Error),
     #[error("open the data directory to ask how much room there is")]
     Disk(#[source] io::Error),
+    #[error("use the Docker engine at `{at}`: {why}")]
+    Engine { at: String, why: String },
     #[error("start a background thread")]
     Thread(#[source] io::Error),
 }
@@ -303,6 +308,20 @@ pub(crate) fn try_lock(directory: &Path) -> io::Result<Option<Lock>> {
         Ok(()) => Ok(Some(Lock(lock))),
         Err(Errno::WOULDBLOCK) => Ok(None),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Waits for a lock on a file, which is made if need be.
+pub(crate) fn await_lock(file: &Path, patience: Duration) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let lock = rustix::fs::open(file, flags, Mode::RUSR | Mode::WUSR)?;
+    let deadline = Instant::now() + patience;
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => std::thread::sleep(LOCK_PAUSE),
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 

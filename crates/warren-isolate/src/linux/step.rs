@@ -36,6 +36,7 @@ crash_points! {
     MemoryLetGo = "memory.let_go",
     MemoryWritten = "memory.written",
     DockerDoorMade = "docker.door_made",
+    DockerHelperMade = "docker.helper_made",
     DockerMade = "docker.made",
     DockerFilled = "docker.filled",
     DockerDoorOpen = "docker.door_open",

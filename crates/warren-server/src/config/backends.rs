@@ -1,7 +1,9 @@
-//! The list of backends that are on.
+//! The list of backends that are on, and where the Docker engine is.
 
 use serde_norway::Value;
+use warren_isolate::{EngineAddress, FarAddress, FarEngine};
 
+use super::sections::Backends;
 use super::value::{Setting, flow, word};
 use crate::backends::Backend;
 
@@ -43,6 +45,43 @@ impl Setting for EnabledBackends {
 
     fn show(&self) -> Value {
         Value::Sequence(self.iter().map(|backend| backend.name.into()).collect())
+    }
+}
+
+/// The address of an engine on another machine, or none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OptionalEngine(pub Option<FarAddress>);
+
+impl Setting for OptionalEngine {
+    const TYPE: &'static str = "address";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Null => Ok(Self(None)),
+            Value::String(text) if text.is_empty() => Ok(Self(None)),
+            Value::String(text) => match text.parse() {
+                Ok(address) => Ok(Self(Some(address))),
+                Err(error) => Err(format!("{error}")),
+            },
+            _ => Err("expected `tcp://HOST:PORT`".to_owned()),
+        }
+    }
+
+    fn show(&self) -> Value {
+        self.0.as_ref().map(ToString::to_string).unwrap_or_default().into()
+    }
+}
+
+impl Backends {
+    /// The Docker engine of these settings.
+    pub fn docker(&self) -> EngineAddress {
+        match &self.docker_host.0 {
+            None => EngineAddress::Socket(self.docker_socket.clone()),
+            Some(at) => EngineAddress::Far(FarEngine {
+                at: at.clone(),
+                certificates: self.docker_certificates.0.clone(),
+            }),
+        }
     }
 }
 

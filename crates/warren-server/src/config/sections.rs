@@ -14,7 +14,7 @@ use warren_core::{
 use warren_engine::RaiseWhen;
 
 use super::assigned::Assigned;
-use super::backends::EnabledBackends;
+use super::backends::{EnabledBackends, OptionalEngine};
 use super::error::ConfigError;
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::policy::MinimumTier;
@@ -112,6 +112,12 @@ sections! {
         /// The socket of the Docker engine, for the backend `docker`. Who may write to it is root
         /// of the machine.
         docker_socket: PathBuf = "/var/run/docker.sock";
+        /// A Docker engine on another machine instead: `tcp://HOST:PORT`. Its sandboxes have no
+        /// network and no snapshots.
+        docker_host: OptionalEngine = "";
+        /// The directory with `ca.pem`, `cert.pem` and `key.pem` for it. Without one, the address
+        /// has to be a loopback address: the end of a tunnel.
+        docker_certificates: OptionalFile = "";
     }
     /// LXD or Incus, whose system containers the backend `lxd` starts.
     lxd: LxdSection {

@@ -65,8 +65,9 @@ pub enum Request {
     Usage,
     /// [`Reply::Done`]; then the agent ends every call and closes its door, so that nothing of the
     /// host is left in it, and opens the door again where it was as soon as it may. Only from an
-    /// agent that made its own socket, and not while a file call runs.
-    #[n(11)]
+    /// agent that made its own socket, and not while a file call runs. No byte that is damaged
+    /// makes another call's number this one.
+    #[n(300)]
     LetGo,
 }
 

@@ -99,8 +99,8 @@ impl Doctor {
 /// Checks the machine for each backend: those that are on first. Of those that are off only what is
 /// not told already, and nothing of that is a failure.
 fn backends(config: &Config, data_dir: &Path) -> (Vec<Section>, Vec<Section>) {
-    let lxd = lxd_place(config);
-    let machine = ExaminedMachine { data_dir, docker_socket: &config.backends.docker_socket, lxd: &lxd };
+    let (lxd, docker) = (lxd_place(config), config.backends.docker());
+    let machine = ExaminedMachine { data_dir, docker: &docker, lxd: &lxd };
     let section = |backend: &Backend, off: &str| Section {
         name: format!("backend {}{off}", backend.name),
         checks: backend.examine(&machine),

@@ -33,8 +33,29 @@ pub(super) const STEPS: [(Deed, &[&str]); 6] = [
     (Deed::Destroy, &["destroy.kill", "destroy.trash", "docker.removed", "reap.files"]),
 ];
 
+/// As [`STEPS`], on an engine elsewhere.
+pub(super) const STEPS_ELSEWHERE: [(Deed, &[&str]); 6] = [
+    (
+        Deed::Create,
+        &[
+            "create.directory",
+            "create.record",
+            "docker.helper_made",
+            "docker.made",
+            "docker.started",
+            "create.boot",
+        ],
+    ),
+    (Deed::Start, &["resume.record", "docker.started", "create.boot"]),
+    (Deed::Halt, &["halt.processes", "halt.record"]),
+    (Deed::Seal, &[]),
+    (Deed::Suspend, &[]),
+    (Deed::Destroy, &["destroy.kill", "destroy.trash", "docker.removed", "reap.files"]),
+];
+
 pub(super) struct DockerRig<'engine> {
     engine: &'engine DockerEngine,
+    known: &'static [(Deed, &'static [&'static str])],
     /// Closed while another process works.
     backend: Option<Docker>,
     env: TestEnv,
@@ -44,14 +65,16 @@ impl<'engine> DockerRig<'engine> {
     pub(super) fn new(engine: &'engine DockerEngine) -> Self {
         let env = TestEnv::new();
         let backend = Some(open(engine, &env));
-        Self { engine, backend, env }
+        let known = if engine.is_elsewhere() { &STEPS_ELSEWHERE } else { &STEPS };
+        Self { engine, known, backend, env }
     }
 
     /// Does something in a process that dies at a step, while nobody has the backend open.
     pub(super) fn in_another_process(&mut self, step: &str, deed: &str, id: &SandboxId) -> Output {
         self.backend = None;
         let mut life = Command::new(env!("CARGO_BIN_EXE_life"));
-        life.env("WARREN_TEST_BACKEND", "docker").env("WARREN_TEST_DOCKER", self.engine.socket());
+        life.env("WARREN_TEST_BACKEND", "docker");
+        self.engine.tell(&mut life);
         life.arg(self.env.data_dir()).args([step, deed, id.as_str()]);
         let output = life.output().expect("it can be started");
         self.backend = Some(open(self.engine, &self.env));
@@ -71,7 +94,7 @@ impl Drop for DockerRig<'_> {
 }
 
 fn open(engine: &DockerEngine, env: &TestEnv) -> Docker {
-    let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir(), fill) };
+    let options = DockerOptions { engine: engine.address(), ..DockerOptions::at(env.data_dir(), fill) };
     Docker::open(options).expect("the backend opens")
 }
 
@@ -112,7 +135,7 @@ impl Rig for DockerRig<'_> {
     }
 
     fn steps(&self, deed: Deed) -> Vec<String> {
-        let steps = STEPS.iter().find(|(known, _)| *known == deed).expect("every deed is there").1;
+        let steps = self.known.iter().find(|(known, _)| *known == deed).expect("every deed is there").1;
         steps.iter().map(|step| (*step).to_owned()).collect()
     }
 
@@ -122,8 +145,8 @@ impl Rig for DockerRig<'_> {
     }
 
     fn kill_first_process(&self, id: &SandboxId) {
-        let found = self.backend().list().expect("list").into_iter().find(|found| found.id == *id);
-        let pid = found.and_then(|found| Pid::from_raw(i32::try_from(found.pid?).ok()?));
+        let found = self.engine.container(id.as_str())["State"]["Pid"].as_i64();
+        let pid = found.and_then(|found| Pid::from_raw(i32::try_from(found).ok()?));
         kill_process(pid.expect("it is alive"), Signal::KILL).expect("it can be killed");
     }
 
@@ -132,6 +155,7 @@ impl Rig for DockerRig<'_> {
         loop {
             let mut left = self.env.census();
             left.extend(self.engine.containers(&self.env.data_dir()));
+            left.extend(self.engine.volumes(&self.env.data_dir()));
             for part in ["sandboxes", "trash"] {
                 let place = self.env.data_dir().join("docker").join(part);
                 let names = std::fs::read_dir(place).into_iter().flatten().flatten();
@@ -146,5 +170,10 @@ impl Rig for DockerRig<'_> {
 
     fn has_shell(&self) -> bool {
         true
+    }
+
+    /// An engine tells nothing of them where groups are of the first kind.
+    fn counts_kills(&self) -> bool {
+        !self.engine.is_elsewhere()
     }
 }

@@ -15,7 +15,7 @@ struct Inside {
 
 impl Inside {
     fn new(env: &TestEnv, engine: &DockerEngine) -> Self {
-        let options = DockerOptions { socket: engine.socket(), ..DockerOptions::at(env.data_dir(), fill) };
+        let options = DockerOptions { engine: engine.address(), ..DockerOptions::at(env.data_dir(), fill) };
         let backend = Docker::open(options).expect("the backend opens");
         let found = backend.image(&little()).expect("the engine has the image");
         let spec = SandboxSpec { user: Some("root".to_owned()), ..SandboxSpec::new(TemplateName::host()) };
