@@ -57,7 +57,7 @@ impl<'ends> Way<'ends> {
         Self { from, to, held: vec![0; MOST_HELD], given: MOST_HELD, ended: false }
     }
 
-    /// What it waits for, unless it has ended.
+    /// The end that it waits for, unless it has ended.
     fn wants(&self) -> Option<PollFd<'_>> {
         let (end, flags) = if self.given < self.held.len() {
             (&self.to, PollFlags::OUT)

@@ -79,7 +79,7 @@ pub(super) struct Client {
     runtime: Option<Runtime>,
 }
 
-/// What the thread that speaks HTTP needs for a call.
+/// All that the thread which speaks HTTP needs for a call.
 #[derive(Debug, Clone)]
 pub(super) struct Calls {
     way: Way,
