@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use warren_core::{
     Automatic, ByteSize, CopyBound, Cpus, Flush, IsolationKind, Limits, NetworkLimits, NetworkPolicy,
-    NetworkRule, Owner, RunLimits, SandboxKind, SandboxSpec, TemplateName, Timeouts, WallChoice,
+    NetworkRule, Owner, RootImageName, RunLimits, SandboxKind, SandboxSpec, TemplateName, Timeouts,
+    WallChoice,
 };
 
 use crate::bounds::HeavyWorkLimits;
@@ -37,6 +38,9 @@ pub struct Settings {
     pub tiers: TierLimits,
     /// Which template each kind of sandbox starts from, by the name of the kind.
     pub templates: BTreeMap<String, TemplateName>,
+    /// Images of backends, by the names of templates that they stand for where a client has no
+    /// word for images.
+    pub images: BTreeMap<TemplateName, RootImageName>,
     pub disk: DiskThresholds,
     /// How long a call of a tool may take that says nothing of it.
     pub tool_ms: u64,
@@ -159,6 +163,7 @@ impl Default for Settings {
             run_limits: RunLimits::default(),
             tiers: TierLimits::new(),
             templates: BTreeMap::new(),
+            images: BTreeMap::new(),
             disk: DiskThresholds { warn_bytes: 5 << 30, critical_bytes: 1 << 30 },
             tool_ms: 120_000,
             health_ms: 30_000,

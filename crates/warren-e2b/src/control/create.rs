@@ -118,7 +118,7 @@ fn acquire(state: &E2b, caller: &Caller, body: &rest::NewSandbox, parts: Parts<'
     env.extend(body.env_vars.clone().unwrap_or_default());
     let spec = SandboxSpec {
         template: context.template,
-        image: None,
+        image: choice.image.clone(),
         limits: Limits {
             lifetime_s: timeout_s,
             memory: choice.memory.unwrap_or(own.memory),

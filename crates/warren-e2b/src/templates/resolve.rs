@@ -1,4 +1,8 @@
-use warren_core::{ByteSize, Cpus, DEFAULT_TAG, ImageRef, TemplateInfo};
+use std::collections::BTreeMap;
+
+use warren_core::{
+    ByteSize, Cpus, DEFAULT_TAG, ImageRef, RootImage, RootImageName, TemplateInfo, TemplateName,
+};
 use warren_engine::{Beginning, FoundImage};
 use warren_face::auth::Caller;
 use warren_face::code;
@@ -24,6 +28,8 @@ pub(crate) struct Choice {
     /// The name of one that has an id.
     pub(crate) alias: Option<String>,
     pub(crate) beginning: Beginning,
+    /// An image of a backend that it stands for.
+    pub(crate) image: Option<RootImage>,
     pub(crate) cpus: Option<Cpus>,
     pub(crate) memory: Option<ByteSize>,
 }
@@ -33,9 +39,21 @@ pub(crate) async fn resolve(state: &E2b, caller: &Caller, text: &str) -> Result<
     let reference: ImageRef = text.parse()?;
     if let Some(found) = state.engine.as_(caller).images().find(&reference).await? {
         let FoundImage { id, name, beginning, cpus, memory } = found;
-        return Ok(Choice { id: id.to_string(), alias: name, beginning, cpus, memory });
+        return Ok(Choice { id: id.to_string(), alias: name, beginning, image: None, cpus, memory });
+    }
+    if let Some(choice) = of_backend(&state.settings.images, &reference) {
+        return Ok(choice);
     }
     of_server(&state.engine.templates().await?, &reference, code::host_can())
+}
+
+/// An image that a name stands for by the settings.
+fn of_backend(images: &BTreeMap<TemplateName, RootImageName>, reference: &ImageRef) -> Option<Choice> {
+    let plain = reference.tag_or_default() == DEFAULT_TAG;
+    let image = images.get(&reference.name.as_str().parse().ok()?).filter(|_| plain)?.clone().into();
+    let beginning = Beginning::of_template(TemplateName::host());
+    let id = reference.name.to_string();
+    Some(Choice { id, alias: None, beginning, image: Some(image), cpus: None, memory: None })
 }
 
 /// A template of the server, for all owners. `host` runs code only where the machine itself can.
@@ -55,7 +73,7 @@ fn of_server(known: &[TemplateInfo], reference: &ImageRef, host_runs_code: bool)
         return Err(E2bError::not_found(format!("template '{name}' not found: {advice}")));
     };
     let beginning = Beginning::of_template(info.name.clone());
-    Ok(Choice { id: name.to_owned(), alias: None, beginning, cpus: None, memory: None })
+    Ok(Choice { id: name.to_owned(), alias: None, beginning, image: None, cpus: None, memory: None })
 }
 
 #[cfg(test)]
@@ -96,6 +114,15 @@ mod tests {
         assert_eq!(chosen(&["host"], code), None);
         assert_eq!(chosen(&["host", "broken-1"], "broken-1"), None);
         assert_eq!(chosen(&["host"], "base:v2"), None);
+    }
+
+    #[test]
+    fn a_name_may_stand_for_an_image_of_a_backend() {
+        let images = BTreeMap::from([("base".parse().unwrap(), "python:3.12".parse().unwrap())]);
+        let image =
+            |text: &str| of_backend(&images, &text.parse().unwrap())?.image.map(|image| image.to_string());
+        assert_eq!(image("base").as_deref(), Some("python:3.12"));
+        assert_eq!((image("base:v2"), image("host")), (None, None));
     }
 
     #[test]

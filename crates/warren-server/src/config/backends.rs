@@ -1,6 +1,10 @@
-//! The list of backends that are on, and where the Docker engine is.
+//! The list of backends that are on, where the Docker engine is, and which of its images have
+//! names of their own.
+
+use std::collections::BTreeMap;
 
 use serde_norway::Value;
+use warren_core::{RootImageName, TemplateName};
 use warren_isolate::{EngineAddress, FarAddress, FarEngine};
 
 use super::sections::Backends;
@@ -69,6 +73,27 @@ impl Setting for OptionalEngine {
 
     fn show(&self) -> Value {
         self.0.as_ref().map(ToString::to_string).unwrap_or_default().into()
+    }
+}
+
+impl Setting for BTreeMap<TemplateName, RootImageName> {
+    const TYPE: &'static str = "table of images";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let image = |value: &Value| word(value)?.parse::<RootImageName>().map_err(|error| error.to_string());
+        match value {
+            Value::Mapping(pairs) => {
+                pairs.iter().map(|(name, value)| Ok((TemplateName::read(name)?, image(value)?))).collect()
+            }
+            Value::String(text) if text.starts_with('{') => Self::read(&flow(text)?),
+            _ => Err("expected a table: {TEMPLATE: IMAGE}".to_owned()),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Mapping(
+            self.iter().map(|(name, image)| (name.to_string().into(), image.to_string().into())).collect(),
+        )
     }
 }
 

@@ -37,6 +37,7 @@ impl Config {
                 ("terminal".to_owned(), self.templates.terminal.clone()),
                 ("research".to_owned(), self.templates.research.clone()),
             ]),
+            images: self.templates.images.clone(),
             disk: DiskThresholds { warn_bytes: self.disk.warn.0, critical_bytes: self.disk.critical.0 },
             sweep_s: self.timeouts.sweep.as_secs(),
             tool_ms: u64::try_from(self.timeouts.tool.as_millis()).unwrap_or(u64::MAX),

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_norway::Value;
 use warren_core::{
-    Automatic, ByteSize, Cpus, Flush, HostName, IsolationKind, LayerDriver, NetworkRule, RunLimits,
-    TemplateName,
+    Automatic, ByteSize, Cpus, Flush, HostName, IsolationKind, LayerDriver, NetworkRule, RootImageName,
+    RunLimits, TemplateName,
 };
 use warren_engine::RaiseWhen;
 
@@ -355,6 +355,9 @@ sections! {
         terminal: TemplateName = "host";
         /// For `research`.
         research: TemplateName = "host";
+        /// Images of the Docker engine that clients of the E2B protocol get by the name of a
+        /// template: `{base: 'python:3.12'}`. Other clients ask for images by `image`.
+        images: BTreeMap<TemplateName, RootImageName> = "{}";
     }
     /// Machines that run before anybody asks for one, so that a create takes no longer than a
     /// question.
