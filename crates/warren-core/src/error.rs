@@ -319,6 +319,15 @@ codes! {
     TimedOut "timed_out" TimedOut 1
         "It took longer than it may"
         "try again, or ask for less, or allow it more time";
+    ImageNotFound "image_not_found" NotFound never
+        "The registry has no such image"
+        "check the image's name and tag, and whether its repository needs credentials";
+    RegistryDenied "registry_denied" Invalid never
+        "The registry does not give the image to this caller"
+        "give the registry's credentials: `warren template pull IMAGE --username NAME` asks for the password";
+    RegistryUnavailable "registry_unavailable" Unavailable 10
+        "The registry does not answer as it should"
+        "try again later: what has arrived is kept, or name a mirror in `images.mirrors`";
 }
 
 /// An error with all its causes, in one line.

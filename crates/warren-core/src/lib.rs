@@ -30,6 +30,7 @@ mod owner;
 mod page;
 mod port;
 mod quantity;
+mod registry;
 mod root;
 mod root_image;
 mod run;
@@ -91,6 +92,10 @@ pub use owner::{Owner, OwnerError};
 pub use page::{Cursor, Page, PageRequest};
 pub use port::{PortRecord, PortSettings};
 pub use quantity::{ByteSize, Cpus, QuantityError, parse_duration};
+pub use registry::{
+    DOCKER_HUB, ImageAddress, ImageAddressError, ImageSource, OpenRegistries, RegistryError,
+    RegistryErrorKind,
+};
 pub use root::{FoundImage, Root, RootKind, RootState, RootTree, Shown};
 pub use root_image::{RootImage, RootImageName, RootImageNameError};
 pub use run::{NewRun, RunDenied, RunRecord, RunStatus, can_run, record_run};

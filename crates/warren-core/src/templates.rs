@@ -1,8 +1,10 @@
 use serde::Serialize;
 
+use crate::error::ErrorCode;
 use crate::failure::Failure;
 use crate::id::{SandboxId, TemplateName};
 use crate::isolation::{CreateRequest, OwnerBond};
+use crate::registry::ImageAddress;
 use crate::spec::SandboxSpec;
 
 /// Where sandboxes start from. Methods block.
@@ -17,6 +19,12 @@ pub trait Templates: Send + Sync {
         spec: &SandboxSpec,
         owner: OwnerBond,
     ) -> Result<CreateRequest, TemplateError>;
+
+    /// Whether any owner may have images of this registry pulled.
+    fn is_open(&self, registry: &str) -> bool;
+
+    /// Makes a template of an image of an open registry, if there is none of it yet.
+    fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError>;
 
     /// Removes a template; `in_use` are the templates of existing sandboxes.
     fn remove_template(&self, name: &TemplateName, in_use: &[TemplateName]) -> Result<(), TemplateError>;
@@ -34,6 +42,8 @@ pub struct TemplateInfo {
     /// The default user, working directory and command.
     pub user: String,
     pub workdir: String,
+    /// The image of a registry that it was pulled as, by its whole name.
+    pub image: Option<String>,
     /// Why it cannot be used; absent when it can.
     pub broken: Option<String>,
 }
@@ -49,5 +59,7 @@ pub enum TemplateErrorKind {
     InUse,
     /// It is damaged or of a newer format.
     Broken,
+    /// The image that it is to be made of cannot be had or used.
+    Image(ErrorCode),
     Host,
 }

@@ -237,6 +237,11 @@ impl Engine {
         blocking(move || templates.templates()).await.map_err(EngineError::Template)
     }
 
+    /// Whether any owner may begin with images of this registry.
+    pub fn is_open_registry(&self, registry: &str) -> bool {
+        self.shared.parts.templates.is_open(registry)
+    }
+
     pub async fn remove_template(&self, name: &TemplateName) -> Result<(), EngineError> {
         self.may_change()?;
         let (engine, name) = (self.inner(), name.clone());

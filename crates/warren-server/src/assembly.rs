@@ -171,7 +171,8 @@ impl Assembly {
         let data_dir = &self.config.server.data_dir;
         // The catalog first: it refuses a second server on the directory.
         let catalog = Arc::new(SqliteCatalog::open(data_dir).map_err(AssemblyError::Catalog)?);
-        let templates = self.templates()?.looking_in_background();
+        let registries = self.config.images.registries().map_err(AssemblyError::Registries)?;
+        let templates = self.templates()?.looking_in_background().with_registries(Arc::new(registries));
         let driver = self.config.snapshots.driver;
         let layers = LayerDirectory::with_driver(data_dir, templates.clone(), driver);
         let secrets = Arc::clone(&catalog) as Arc<dyn SecretCatalog>;

@@ -9,6 +9,7 @@ mod document;
 mod engine;
 mod error;
 mod file;
+mod images;
 mod load;
 mod network;
 mod policy;
@@ -18,6 +19,7 @@ mod value;
 
 pub use backends::{EnabledBackends, OptionalEngine};
 pub use error::{ConfigError, Origin};
+pub use images::{Mirrors, RegistryHosts};
 pub use load::{Loaded, Row, Sources};
 pub use network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 pub use policy::MinimumTier;

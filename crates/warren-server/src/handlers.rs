@@ -17,6 +17,7 @@ pub(crate) mod network;
 pub(crate) mod openapi;
 pub(crate) mod ports;
 pub(crate) mod processes;
+pub(crate) mod pulls;
 pub(crate) mod recovery;
 pub(crate) mod runs;
 pub(crate) mod sandboxes;

@@ -27,6 +27,11 @@ impl Digest {
         Self(format!("{PREFIX}{}", HEXLOWER.encode(&hash.finalize())))
     }
 
+    /// The whole text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// The 64 hexadecimal digits.
     pub fn hex(&self) -> &str {
         &self.0[PREFIX.len()..]

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod extract;
 mod image;
 pub(crate) mod limits;
+mod pull;
 pub(crate) mod stream;
 
 use std::fs::{self, File};
@@ -17,6 +18,7 @@ use std::rc::Rc;
 use std::time::SystemTime;
 
 use rustix::fs::OFlags;
+use warren_core::ImageSource;
 
 pub(crate) use error::ImportError;
 
@@ -66,6 +68,8 @@ pub enum ImportSource<'a> {
     /// An archive of a root file system that arrives as bytes, with what an image would say of its
     /// processes.
     Root(Box<dyn Read + 'a>, TemplateConfig),
+    /// An image of a registry.
+    Registry(&'a dyn ImageSource),
 }
 
 /// The treatment of an earlier template of the name.
@@ -110,6 +114,7 @@ impl std::fmt::Debug for ImportSource<'_> {
         match self {
             Self::Path(path) => f.debug_tuple("Path").field(path).finish(),
             Self::Stream(_) => f.write_str("Stream"),
+            Self::Registry(image) => f.debug_tuple("Registry").field(image.address()).finish(),
             Self::Root(_, config) => f.debug_tuple("Root").field(config).finish(),
         }
     }
@@ -140,7 +145,11 @@ pub(crate) struct Job<'a, 'm> {
     store: (u64, u64),
 }
 
-pub(crate) fn run(templates: &Path, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
+pub(crate) fn run(
+    templates: &Path,
+    blobs: &Path,
+    request: ImportRequest<'_>,
+) -> Result<Imported, ImportError> {
     let ImportRequest { name, source, replace, limits, progress } = request;
     if name.is_host() {
         return Err(ImportError::Reserved);
@@ -156,7 +165,7 @@ pub(crate) fn run(templates: &Path, request: ImportRequest<'_>) -> Result<Import
     let writer = TreeWriter::new(&root, depth).map_err(ImportError::entry(b"/"))?;
     let store = (identity.dev(), identity.ino());
     let mut job = Job { staging: &staging, writer, meter: &meter, skipped: Skipped::default(), store };
-    let content = job.take(source)?;
+    let content = job.take(source, blobs)?;
     if meter.is_empty() {
         return Err(ImportError::Empty);
     }
@@ -179,7 +188,7 @@ pub(crate) fn is_provided(path: &TreePath) -> bool {
 }
 
 impl<'m> Job<'_, 'm> {
-    fn take(&mut self, source: ImportSource<'_>) -> Result<Content, ImportError> {
+    fn take(&mut self, source: ImportSource<'_>, blobs: &Path) -> Result<Content, ImportError> {
         match source {
             ImportSource::Stream(mut stream) => {
                 let spooled = self.spool(&mut stream)?;
@@ -191,6 +200,7 @@ impl<'m> Job<'_, 'm> {
                 examine(&spooled)?;
                 Ok(Content { config, ..self.rootfs(spooled)? })
             }
+            ImportSource::Registry(image) => self.pull(image, blobs),
             ImportSource::Path(path) => {
                 let opened = |source| ImportError::Open { path: path.clone(), source };
                 // A pipe without a writer must not hold us up.

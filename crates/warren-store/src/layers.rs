@@ -43,10 +43,12 @@ use rustix::fs::{CWD, Dir, Mode};
 use rustix::io::Errno;
 use warren_core::{
     CopyOrder, Draft, LayerDriver, LayerError, LayerErrorKind, LayerId, LayerInfo, LayerStore, NewLayer,
-    RootTree, Space, Stack,
+    RootTree, Space, Stack, TemplateName,
 };
 
 use crate::TemplateStore;
+use crate::digest::Digest;
+use crate::manifest::SourceKind;
 use failure::failed;
 use manifest::{Manifest, ManifestError};
 use staging::{DIRECTORY, Staged};
@@ -77,6 +79,13 @@ struct Known {
 }
 
 impl LayerDirectory {
+    /// The content of a template that is an image. Of other templates the digest says how they were
+    /// packed, which may be different where they are the same.
+    fn digest_of(&self, template: &TemplateName) -> Option<Digest> {
+        let found = self.templates.get(template).ok()?.manifest;
+        (found.source == SourceKind::OciImage).then_some(found.digest)
+    }
+
     /// As [`LayerContent::import`](warren_core::LayerContent::import), within bounds that an input
     /// can reach in no time.
     #[cfg(fuzzing)]

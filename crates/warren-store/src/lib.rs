@@ -13,6 +13,8 @@
 //! <data>/templates/<name>/root/            the tree, owned by the ids seen inside (0 to 65535)
 //! <data>/templates/<name>/layer/upper-<n>/ instead, in one that stands on another: its changes
 //!                                          of that one's tree n
+//! <data>/templates/<name>/image.json       the image of a registry that it was pulled as
+//! <data>/blobs/<hex>[.partial]             layers of pulled images as their registries have them
 //! <data>/templates/.staging-<random>/      an import under way, locked by its importer
 //! <place>/<fingerprint>/                   the skeleton of `host` for the machine as it is now
 //! <place>/usr-<digest>/                    hides the private files of the machine's `/usr`
@@ -27,6 +29,7 @@
 //! or none. The archives are hostile input: each of their paths is resolved by the kernel inside
 //! the staging directory, and no program of theirs is ever run.
 
+mod blobs;
 mod build_files;
 mod catalog;
 mod digest;
@@ -35,6 +38,7 @@ mod import;
 mod layers;
 mod manifest;
 mod name;
+mod pulled;
 mod staging;
 mod store;
 mod template;
@@ -52,6 +56,7 @@ pub use import::{ImportRequest, ImportSource, Imported, Replace, Skipped};
 pub use layers::{LayerDirectory, fill, pool};
 pub use manifest::{ConfigError, Manifest, ReadError, SourceKind, TemplateConfig, WriteError};
 pub use name::{TemplateName, TemplateNameError};
+pub use pulled::PulledImage;
 pub use staging::StagingError;
 pub use store::{Listing, OpenError, RemoveError, TemplateStore};
 pub use template::{Template, Tree};

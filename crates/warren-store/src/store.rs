@@ -5,11 +5,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use warren_core::OpenRegistries;
 
+use crate::blobs;
+use crate::digest::Digest;
 use crate::host::{self, Given};
-use crate::import::{self, ImportError, ImportRequest, Imported};
+use crate::import::{self, ImportError, ImportRequest, ImportSource, Imported};
 use crate::manifest::ReadError;
 use crate::name::TemplateName;
+use crate::pulled::PulledImage;
 use crate::staging::{self, NamesLock, StagingError, private_directory};
 use crate::template::{Template, imported, is_stood_on};
 
@@ -25,12 +29,16 @@ const LOOK_AT_MACHINE: Duration = Duration::from_millis(250);
 #[derive(Debug, Clone)]
 pub struct TemplateStore {
     templates: PathBuf,
+    /// Layers of pulled images, as their registries have them.
+    blobs: PathBuf,
     host: PathBuf,
     machine: PathBuf,
     given: Given,
     hider: host::Hider,
     /// Names the time since the kernel started. What an earlier boot left may be torn.
     boot: OnceLock<String>,
+    /// Where any owner may have images pulled from; absent: nowhere.
+    pub(crate) registries: Option<Arc<dyn OpenRegistries>>,
     /// The built-in template and when it was last found, for those who stay.
     recent: Option<Arc<Mutex<Option<Seen>>>>,
 }
@@ -61,6 +69,8 @@ pub enum OpenError {
     Make { path: PathBuf, source: io::Error },
     #[error("reclaim what interrupted imports left")]
     Sweep(#[source] StagingError),
+    #[error("reclaim layers of images in `{}`", path.display())]
+    Collect { path: PathBuf, source: io::Error },
 }
 
 /// A template could not be removed.
@@ -89,11 +99,13 @@ impl TemplateStore {
     pub(crate) fn open_for_machine(data: &Path, machine: &Path) -> Result<Self, OpenError> {
         let store = Self {
             templates: data.join("templates"),
+            blobs: data.join("blobs"),
             host: host::place(data, machine),
             machine: machine.to_owned(),
             given: Given::new(data, machine),
             hider: host::Hider::new(),
             boot: OnceLock::new(),
+            registries: None,
             recent: None,
         };
         let directories = [store.templates.as_path(), &store.host, store.given.layers()];
@@ -103,6 +115,7 @@ impl TemplateStore {
         for path in directories {
             staging::sweep(path).map_err(OpenError::Sweep)?;
         }
+        store.collect(&[]).map_err(|source| OpenError::Collect { path: store.blobs.clone(), source })?;
         // Without `/proc` there is no built-in template, and others can be imported all the same.
         drop(store.boot());
         Ok(store)
@@ -216,6 +229,12 @@ impl TemplateStore {
         Self { hider: self.hider.in_background(), recent: Some(Arc::default()), ..self }
     }
 
+    /// Lets any owner have images of these registries pulled.
+    #[must_use]
+    pub fn with_registries(self, registries: Arc<dyn OpenRegistries>) -> Self {
+        Self { registries: Some(registries), ..self }
+    }
+
     /// Removes a template. `in_use` is asked while no other process can change names, so that a
     /// sandbox that looks its template up before it registers itself is not missed.
     pub fn remove(
@@ -234,13 +253,33 @@ impl TemplateStore {
         if in_use(name) || is_stood_on(&self.templates, name) {
             return Err(RemoveError::InUse { name: name.clone() });
         }
-        staging::discard(&self.templates, name, names).map_err(failed)
+        let image = PulledImage::of(&self.templates.join(name.as_str()));
+        staging::discard(&self.templates, name, names).map_err(failed)?;
+        if let Some(image) = image {
+            // What stays now goes when it is old.
+            self.collect(&image.layers).ok();
+        }
+        Ok(())
+    }
+
+    /// The image of a registry that a template was pulled as.
+    pub fn image_of(&self, name: &TemplateName) -> Option<PulledImage> {
+        PulledImage::of(&self.templates.join(name.as_str()))
+    }
+
+    /// Removes layers of images that no template is made of: the old ones, and these.
+    fn collect(&self, unused: &[Digest]) -> io::Result<()> {
+        blobs::collect(&self.blobs, &self.templates, unused)
     }
 
     /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and
     /// a failure leaves an earlier template of the name as it was.
     pub fn import(&self, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
-        let Imported { template, skipped } = import::run(&self.templates, request)?;
+        if matches!(request.source, ImportSource::Registry(_)) {
+            // What cannot be removed now is tried again by the next.
+            self.collect(&[]).ok();
+        }
+        let Imported { template, skipped } = import::run(&self.templates, &self.blobs, request)?;
         // It is imported whatever becomes of the rest; who uses it is told what is wrong.
         let template = self.given_to(template.clone()).unwrap_or(template);
         Ok(Imported { template, skipped })

@@ -3,10 +3,13 @@
 use std::error::Error;
 
 use warren_core::{
-    CreateRequest, OwnerBond, SandboxId, SandboxSpec, TemplateError, TemplateErrorKind, TemplateInfo,
-    TemplateName, Templates,
+    CreateRequest, ErrorCode, ImageAddress, OwnerBond, SandboxId, SandboxSpec, TemplateError,
+    TemplateErrorKind, TemplateInfo, TemplateName, Templates,
 };
 
+use crate::import::error::ImportError;
+use crate::import::limits::ImportLimits;
+use crate::import::{ImportRequest, ImportSource, Replace};
 use crate::manifest::{Manifest, ReadError, SourceKind};
 use crate::store::{RemoveError, TemplateStore};
 
@@ -18,7 +21,10 @@ impl Templates for TemplateStore {
         names.sort();
         // One that was removed since is not there, and no error.
         let info = |name| match self.get(&name) {
-            Ok(template) => Some(described(template.manifest)),
+            Ok(template) => {
+                let image = self.image_of(&name).map(|image| image.address);
+                Some(TemplateInfo { image, ..described(template.manifest) })
+            }
             Err(ReadError::NotFound { .. }) => None,
             Err(error) => Some(broken(name, &error)),
         };
@@ -36,6 +42,45 @@ impl Templates for TemplateStore {
             Err(error) => {
                 let kind = kind_of(&error);
                 Err(unusable(&format!("use template `{}`", spec.template), kind, error))
+            }
+        }
+    }
+
+    fn is_open(&self, registry: &str) -> bool {
+        self.registries.as_ref().is_some_and(|registries| registries.is_open(registry))
+    }
+
+    fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError> {
+        let failed = |code| {
+            move |why: &str| {
+                TemplateError::new(TemplateErrorKind::Image(code), format!("pull `{image}`: {why}"))
+            }
+        };
+        let registries = self.registries.as_ref().filter(|registries| registries.is_open(image.registry()));
+        let registries = registries
+            .ok_or_else(|| failed(ErrorCode::Forbidden)("its registry is not open to everybody"))?;
+        let name = image.template_name();
+        let name = name.ok_or_else(|| failed(ErrorCode::InvalidValue)("no template can have its name"))?;
+        if self.image_of(&name).is_some_and(|found| found.address == image.to_string()) {
+            return Ok(name);
+        }
+        let source = registries.image(image).map_err(ImportError::Registry);
+        let pulled = source.and_then(|source| {
+            let (source, replace) = (ImportSource::Registry(source.as_ref()), Replace::Never);
+            let limits = ImportLimits::default();
+            self.import(ImportRequest { name: name.clone(), source, replace, limits, progress: &mut |_| {} })
+        });
+        match pulled {
+            Ok(_) => Ok(name),
+            // Somebody else was quicker.
+            Err(ImportError::AlreadyExists { .. })
+                if self.image_of(&name).is_some_and(|found| found.address == image.to_string()) =>
+            {
+                Ok(name)
+            }
+            Err(error) => {
+                let kind = TemplateErrorKind::Image(error.code());
+                Err(TemplateError::caused(kind, format!("pull `{image}`"), error))
             }
         }
     }
@@ -68,6 +113,7 @@ pub(crate) fn described(manifest: Manifest) -> TemplateInfo {
         source: source.to_owned(),
         user: manifest.config.user,
         workdir: manifest.config.workdir,
+        image: None,
         broken: None,
     }
 }
@@ -88,6 +134,7 @@ fn broken(name: TemplateName, error: &ReadError) -> TemplateInfo {
         created_unix_ms: 0,
         user: String::new(),
         workdir: String::new(),
+        image: None,
         broken: Some(why),
     }
 }

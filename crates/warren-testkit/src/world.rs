@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use warren_core::{
-    Clock, CreateRequest, MountAccess, OwnerBond, Random, Root, RootState, RootTree, SandboxId, SandboxSpec,
-    TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
+    Clock, CreateRequest, ErrorCode, ImageAddress, MountAccess, OwnerBond, Random, Root, RootState, RootTree,
+    SandboxId, SandboxSpec, TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
 };
 
 const BOOTS: [&str; 8] =
@@ -158,6 +158,7 @@ impl FakeTemplates {
             source: if name.is_host() { "built_in" } else { "archive" }.to_owned(),
             user: "root".to_owned(),
             workdir: "/root".to_owned(),
+            image: None,
             broken,
         });
     }
@@ -204,6 +205,22 @@ impl Templates for FakeTemplates {
             disk_limit_required: false,
             memory: None,
         })
+    }
+
+    fn is_open(&self, registry: &str) -> bool {
+        registry == "open.example"
+    }
+
+    fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError> {
+        let none = || {
+            TemplateError::new(TemplateErrorKind::Image(ErrorCode::ImageNotFound), format!("pull `{image}`"))
+        };
+        let name = image.template_name().filter(|_| self.is_open(image.registry())).ok_or_else(none)?;
+        if image.repository() == "none" {
+            return Err(none());
+        }
+        self.add(name.as_str(), None);
+        Ok(name)
     }
 
     fn remove_template(&self, name: &TemplateName, in_use: &[TemplateName]) -> Result<(), TemplateError> {

@@ -75,5 +75,5 @@ pub use stream::{
     OutputPiece, StreamAttach, StreamCommand, StreamError, StreamMissed, StreamNotice, StreamOpening,
     StreamStarted,
 };
-pub use template::{Template, TemplateList};
+pub use template::{PullProgress, PullTemplate, Template, TemplateList};
 pub use tool::{Tool, ToolCall, ToolContent, ToolList, ToolOutput, ToolResult};

@@ -12,6 +12,7 @@ use warren_core::{
     CreateRequest, Created, Found, Isolation, IsolationError, IsolationErrorKind, IsolationKind, Need,
     OwnerBond, SandboxId, SandboxSpec, TemplateName, Usage, error_chain,
 };
+use warren_registry::Registries;
 use warren_server::assembly::{Assembly, Purpose, sandbox_directories};
 use warren_server::config::Config;
 use warren_server::{BACKENDS, Backend};
@@ -68,6 +69,14 @@ impl Local {
         let crash_at = global.crash_at.as_deref().map(str::parse).transpose().map_err(CliError::new)?;
         let assembly = Assembly::new(config, Purpose::Command)?.crash_at(crash_at);
         Ok(Self { backends: assembly.backends()?, templates: assembly.templates()?, assembly })
+    }
+
+    /// The registries of images, as the settings reach them.
+    pub(crate) fn registries(&self) -> Result<Registries, CliError> {
+        let images = &self.assembly.config().images;
+        images
+            .registries()
+            .map_err(|error| CliError::new(format!("read the file of `images.extra_ca`: {error}")))
     }
 
     /// As [`Local::open`], behind the wall that was asked for, or else the one that the settings

@@ -11,6 +11,7 @@ mod copying;
 mod error;
 mod exit;
 mod global;
+mod hidden;
 mod interrupt;
 mod local;
 mod mcp;

@@ -32,6 +32,7 @@ mod lxd;
 mod notes;
 mod output;
 mod probe;
+mod registry;
 mod server;
 mod small_root;
 mod wait;
@@ -48,6 +49,7 @@ pub use lxd::{FOREIGN_IMAGE, IMAGE, LxdPool, PrivateLxd, lxd_request};
 pub use notes::{note, notes};
 pub use output::Output;
 pub use probe::probe;
+pub use registry::{LOGIN, Registry, RegistryKind, image_layout, sha256};
 pub use server::{ServerSetup, TestServer};
 pub use wait::eventually;
 

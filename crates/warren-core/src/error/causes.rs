@@ -2,7 +2,9 @@
 
 use super::ErrorCode;
 use crate::catalog::CatalogErrorKind;
-use crate::{DenyReason, IsolationErrorKind, LayerErrorKind, NetworkErrorKind, TemplateErrorKind};
+use crate::{
+    DenyReason, IsolationErrorKind, LayerErrorKind, NetworkErrorKind, RegistryErrorKind, TemplateErrorKind,
+};
 
 impl IsolationErrorKind {
     pub fn code(self) -> ErrorCode {
@@ -50,7 +52,19 @@ impl TemplateErrorKind {
             Self::NotFound => ErrorCode::TemplateNotFound,
             Self::InUse => ErrorCode::InUse,
             Self::Broken => ErrorCode::TemplateBroken,
+            Self::Image(code) => code,
             Self::Host => ErrorCode::Internal,
+        }
+    }
+}
+
+impl RegistryErrorKind {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::NotFound => ErrorCode::ImageNotFound,
+            Self::Denied => ErrorCode::RegistryDenied,
+            Self::Unreachable => ErrorCode::RegistryUnavailable,
+            Self::Refused => ErrorCode::InvalidValue,
         }
     }
 }

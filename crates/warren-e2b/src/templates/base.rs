@@ -1,5 +1,6 @@
 //! The base of a build: a template, or an image that there is a template of.
 
+use warren_core::ImageAddress;
 use warren_engine::Beginning;
 use warren_face::auth::Caller;
 
@@ -12,28 +13,52 @@ use crate::state::E2b;
 const IMAGES: &[(&str, &str)] =
     &[("e2bdev/base", "base"), ("e2bdev/code-interpreter", "code-interpreter-v1"), ("e2b/base", "base")];
 
-pub(super) async fn find(state: &E2b, caller: &Caller, body: &StartBuild) -> Result<Beginning, E2bError> {
+/// What a build begins with.
+#[derive(Debug)]
+pub(super) struct Base {
+    pub(super) beginning: Beginning,
+    /// The image that its template is pulled as first.
+    pub(super) pull: Option<ImageAddress>,
+}
+
+pub(super) async fn find(state: &E2b, caller: &Caller, body: &StartBuild) -> Result<Base, E2bError> {
     let said = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
     match (said(&body.from_template), said(&body.from_image)) {
-        (Some(name), None) => Ok(resolve(state, caller, &name).await?.beginning),
-        (None, Some(image)) => of_image(state, caller, &image).await,
+        (Some(name), None) => {
+            Ok(Base { beginning: resolve(state, caller, &name).await?.beginning, pull: None })
+        }
+        (None, Some(image)) => of_image(state, caller, image.trim()).await,
         _ => Err(E2bError::bad_request("name what to begin with, either `fromTemplate` or `fromImage`")),
     }
 }
 
-async fn of_image(state: &E2b, caller: &Caller, image: &str) -> Result<Beginning, E2bError> {
+async fn of_image(state: &E2b, caller: &Caller, image: &str) -> Result<Base, E2bError> {
     let names = names_of(image);
+    let address = image.parse::<ImageAddress>().ok();
+    let templates = state.engine.templates().await?;
+    // Different images may have templates of the same name.
+    let is_another = |beginning: &Beginning| {
+        let known = templates.iter().find(|info| info.name == beginning.context.template);
+        known
+            .and_then(|info| info.image.as_ref())
+            .is_some_and(|known| address.as_ref().is_none_or(|address| *known != address.to_string()))
+    };
     for name in &names {
         match resolve(state, caller, name).await {
             Err(error) if matches!(error.status().as_u16(), 400 | 404) => {}
-            found => return Ok(found?.beginning),
+            Ok(found) if is_another(&found.beginning) => {}
+            found => return Ok(Base { beginning: found?.beginning, pull: None }),
         }
     }
+    let open = address.filter(|address| state.engine.is_open_registry(address.registry()));
+    if let Some((address, name)) = open.and_then(|address| Some((address.clone(), address.template_name()?)))
+    {
+        return Ok(Base { beginning: Beginning::of_template(name), pull: Some(address) });
+    }
     let image: String = image.chars().take(200).flat_map(char::escape_default).collect();
-    let name = names.first().map(String::as_str).unwrap_or("NAME");
     Err(E2bError::bad_request(format!(
-        "fromImage: images are not pulled here, and no template stands for `{image}`: import the image as a template with \
-         `warren template import {name}`, or begin with a template"
+        "fromImage: no template stands for `{image}`, and its registry is not among those of `images.open`: an administrator \
+         makes one with `warren template pull {image}`, or begin with a template"
     )))
 }
 

@@ -61,8 +61,10 @@ pub(super) async fn start_build(
     Path((template, id)): Path<(String, String)>,
     Body(body): Body<rest::StartBuild>,
 ) -> Result<StatusCode, E2bError> {
+    let base::Base { beginning, pull } = base::find(&state, &caller, &body).await?;
     let recipe = Recipe {
-        base: base::find(&state, &caller, &body).await?,
+        base: beginning,
+        pull,
         user: Some(USER.to_owned()),
         steps: steps::read(body.steps.as_deref().unwrap_or_default())?,
         start: StartCommands::new(body.start_cmd, body.ready_cmd),

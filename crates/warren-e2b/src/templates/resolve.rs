@@ -89,6 +89,7 @@ mod tests {
             source: "archive".to_owned(),
             user: "root".to_owned(),
             workdir: "/".to_owned(),
+            image: None,
             broken: name.starts_with("broken").then(|| "its digest".to_owned()),
         };
         names.iter().map(info).collect()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_core::{
-    Automatic, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, DEFAULT_TAG, ErrorCode, ImageId,
-    ImageOrigin, KeptStep, Limits, OnExpiry, SandboxId, SandboxSpec, StartCommands,
+    Automatic, BuildFailure, BuildId, BuildOutcome, Built, ByteSize, Cpus, DEFAULT_TAG, ErrorCode,
+    ImageAddress, ImageId, ImageOrigin, KeptStep, Limits, OnExpiry, SandboxId, SandboxSpec, StartCommands,
 };
 
 use super::change::Fate;
@@ -16,6 +16,7 @@ use super::work::Work;
 use super::{Beginning, ImageError, Images, Recipe};
 use crate::error::sentence;
 use crate::state::{BuildLog, LogLevel};
+use crate::work_kind::WorkKind;
 use crate::{Acquire, EngineError, EngineStep, NewSandbox, StoppedFiles};
 
 /// The longest that a build may take once it has begun.
@@ -44,6 +45,7 @@ pub(super) struct Order {
     pub(super) image: ImageId,
     pub(super) build: BuildId,
     pub(super) base: Beginning,
+    pull: Option<ImageAddress>,
     pub(super) user: Option<String>,
     pub(super) steps: Vec<KeyedStep>,
     pub(super) start: Option<StartCommands>,
@@ -96,7 +98,7 @@ impl Images {
     }
 
     async fn order(&self, name: &str, build: &BuildId, recipe: Recipe) -> Result<Order, ImageError> {
-        let Recipe { mut base, user, steps, start, force } = recipe;
+        let Recipe { mut base, pull, user, steps, start, force } = recipe;
         let steps = keyed(steps, &self.mark(&base).await?)?;
         let image = self.get(name).await?;
         if let Some(user) = &user {
@@ -108,6 +110,7 @@ impl Images {
             build: build.clone(),
             start: start.or_else(|| base.start.clone()),
             base,
+            pull,
             user,
             steps,
             force,
@@ -161,7 +164,8 @@ impl Images {
     }
 
     /// Makes the sandbox, has the work done in it, and takes it away again.
-    async fn make(self, order: Order, log: Arc<BuildLog>) -> Result<Built, BuildFailure> {
+    async fn make(self, mut order: Order, log: Arc<BuildLog>) -> Result<Built, BuildFailure> {
+        self.pull(&mut order, &log).await?;
         let (done, state) = self.resume_point(&order).await;
         let base = match state {
             Some(KeptStep { snapshot, context, .. }) => {
@@ -181,6 +185,24 @@ impl Images {
             tracing::warn!(sandbox.id = %id, error = sentence(&error), "the sandbox of a build could not be removed");
         }
         made
+    }
+
+    /// Has the template made of its image, and keys the steps by what that is.
+    async fn pull(&self, order: &mut Order, log: &BuildLog) -> Result<(), BuildFailure> {
+        let Some(image) = order.pull.take() else { return Ok(()) };
+        let cannot = |error: EngineError| failed("base", &format!("failed to pull '{image}'"), &error);
+        log.add(LogLevel::Info, "base", &format!("Pulling {image}"));
+        let place = self.access.place_for(WorkKind::Transfer).await.map_err(cannot)?;
+        let (templates, wanted) = (Arc::clone(&self.parts().templates), image.clone());
+        let pulled = place.work(move || templates.pull_open(&wanted)).await;
+        order.base.context.template = pulled
+            .map_err(EngineError::NoThread)
+            .and_then(|name| name.map_err(EngineError::Template))
+            .map_err(cannot)?;
+        let base = self.mark(&order.base).await.map_err(cannot)?;
+        let steps = std::mem::take(&mut order.steps).into_iter().map(KeyedStep::plain).collect();
+        order.steps = keyed(steps, &base).map_err(|error| failure("base", error.to_string()))?;
+        Ok(())
     }
 
     /// How many steps need not be done again, and the state after them.

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
-use warren_core::{BuildStep, StartCommands};
+use warren_core::{BuildStep, ImageAddress, StartCommands};
 
 use super::{Beginning, ImageError};
 
@@ -17,6 +17,8 @@ const MOST_STEPS: usize = 500;
 pub struct Recipe {
     /// The state that the first step starts from.
     pub base: Beginning,
+    /// The image of an open registry that the base's template is pulled as, first of all.
+    pub pull: Option<ImageAddress>,
     /// A user who is made before the first step, and who does the steps if the base names nobody.
     pub user: Option<String>,
     pub steps: Vec<RecipeStep>,
@@ -43,6 +45,13 @@ pub(super) struct KeyedStep {
     /// A digest of this step and all before it.
     pub(super) key: String,
     pub(super) force: bool,
+}
+
+impl KeyedStep {
+    /// The step as its client wrote it.
+    pub(super) fn plain(self) -> RecipeStep {
+        RecipeStep { step: self.step, force: self.force }
+    }
 }
 
 /// Checks and numbers steps. `base` says what they are done on top of.

@@ -18,7 +18,7 @@ pub(crate) fn run(command: &str) -> RecipeStep {
 
 pub(crate) fn recipe(steps: Vec<RecipeStep>) -> Recipe {
     let base = Beginning::of_template(TemplateName::host());
-    Recipe { base, user: Some("user".to_owned()), steps, start: None, force: false }
+    Recipe { base, pull: None, user: Some("user".to_owned()), steps, start: None, force: false }
 }
 
 pub(crate) fn named(text: &str) -> ImageRef {
@@ -299,4 +299,19 @@ async fn images_that_cannot_be_read_lose_nothing() {
     let engine = world.open().await;
     assert_eq!(snapshots(&world), [taken]);
     sandbox_of(&engine, "saved").await;
+}
+
+#[tokio::test]
+async fn the_image_that_a_build_begins_with_is_pulled_first() {
+    let world = World::new();
+    let engine = world.open().await;
+    let of = |image: &str| Recipe { pull: Some(image.parse().unwrap()), ..recipe(vec![run("echo made")]) };
+    let built = build(&engine, "app", of("open.example/tools:2")).await;
+    assert!(messages(&engine, &built).contains(&"Pulling open.example/tools:2".to_owned()));
+    let found = engine.of(&owner()).images().find(&named("app")).await.unwrap().unwrap();
+    assert_eq!(found.beginning.context.template.as_str(), "open.example-tools-2");
+    let again = build(&engine, "again", of("open.example/tools:2")).await;
+    assert_eq!(cached(&engine, &again), 1);
+    let failure = fails(&engine, "closed", of("closed.example/tools")).await;
+    assert!(failure.message.contains("closed.example/tools") && failure.step == "base", "{failure:?}");
 }

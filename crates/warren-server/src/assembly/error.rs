@@ -23,6 +23,8 @@ pub enum AssemblyError {
     Catalog(#[source] warren_store::CatalogOpenError),
     #[error("open the templates")]
     Templates(#[source] warren_store::OpenError),
+    #[error("read the file of `images.extra_ca`")]
+    Registries(#[source] io::Error),
     #[error("open the layers")]
     Layers(#[source] warren_core::LayerError),
     #[error("read which boot of the machine this is")]

@@ -16,6 +16,7 @@ use warren_engine::RaiseWhen;
 use super::assigned::Assigned;
 use super::backends::{EnabledBackends, OptionalEngine};
 use super::error::ConfigError;
+use super::images::{Mirrors, RegistryHosts};
 use super::network::{DefaultNetwork, OptionalFile, Resolver, Subnet};
 use super::policy::MinimumTier;
 use super::value::{LogFormat, LogLevel, Setting};
@@ -426,6 +427,20 @@ sections! {
         /// The address of a listener for it alone, or `off`: everything there that is for no port
         /// of a sandbox is the protocol's, at the root.
         listen: Option<SocketAddr> = "off";
+    }
+    /// Images that are pulled from registries ([guide](guide/images.md)).
+    images: Images {
+        /// Hosts that are asked for a registry's images before the registry itself, in this order:
+        /// `{docker.io: [mirror.example.com]}`. They are shown no credentials.
+        mirrors: Mirrors = "{}";
+        /// Registries and mirrors that speak no TLS: `[localhost:5000]`.
+        plain_http: RegistryHosts = "[]";
+        /// Registries whose images every owner may have pulled, to begin builds with them:
+        /// `[docker.io]`. They become templates, which all owners see.
+        open: RegistryHosts = "[]";
+        /// A file of certificates, in PEM, of authorities that registries are believed by beside
+        /// the machine's own.
+        extra_ca: OptionalFile = "";
     }
     /// The server's own log, on standard error.
     log: Log {

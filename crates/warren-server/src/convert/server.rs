@@ -58,6 +58,7 @@ pub(crate) fn template(info: &TemplateInfo) -> api::Template {
         user: info.user.clone(),
         workdir: info.workdir.clone(),
         cwd: info.workdir.clone(),
+        image: info.image.clone(),
         broken: info.broken.clone(),
     }
 }

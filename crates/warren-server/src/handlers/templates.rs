@@ -66,22 +66,13 @@ fn config(text: &str) -> Result<TemplateConfig, ApiError> {
     serde_json::from_str(text).map_err(|error| ApiError::invalid("config", format!("this is none: {error}")))
 }
 
-fn refused(error: ImportError) -> ApiError {
-    let detail = chain(&error);
+pub(super) fn refused(error: ImportError) -> ApiError {
     match error {
-        ImportError::Reserved | ImportError::AlreadyExists { .. } => {
-            ApiError::new(Code::AlreadyExists, detail)
-        }
-        ImportError::InUse { .. } => ApiError::new(Code::InUse, detail),
-        ImportError::Limit(_) => ApiError::new(Code::PayloadTooLarge, detail),
         ImportError::Read(source) => broken_body(&source),
-        ImportError::NotAnArchive
-        | ImportError::Compression { .. }
-        | ImportError::Empty
-        | ImportError::Archive(_)
-        | ImportError::Entry { .. }
-        | ImportError::Image(_) => ApiError::new(Code::InvalidValue, detail),
-        error => ApiError::internal(error),
+        error => match error.code() {
+            Code::Internal => ApiError::internal(error),
+            code => ApiError::new(code, chain(&error)),
+        },
     }
 }
 

@@ -1,11 +1,12 @@
 use warren_face::route::schema::{SANDBOX_WORD, matching, number};
 use warren_face::route::{Events, Parameter};
 use warren_wire::api::{
-    BackendList, CreateKey, Event, EventPage, Health, Key, KeyList, Stats, Template, TemplateList,
+    BackendList, CreateKey, Event, EventPage, Health, Key, KeyList, PullProgress, PullTemplate, Stats,
+    Template, TemplateList,
 };
 
 use super::Route;
-use crate::handlers::{backends, events, health, keys, metrics, openapi, recovery, stats, templates};
+use crate::handlers::{backends, events, health, keys, metrics, openapi, pulls, recovery, stats, templates};
 
 /// Whole numbers up to here are exact in every JSON reader.
 const MOST_NUMBER: u64 = 9_007_199_254_740_991;
@@ -90,6 +91,22 @@ fn stored_templates() -> Vec<Route> {
             .does("List what sandboxes can start from")
             .of_server()
             .answers::<TemplateList>(200, "All of them, by name."),
+        Route::post("/v1/templates", "pull_template", pulls::pull)
+            .does(
+                "Make a template of an image of a registry. With `Accept: text/event-stream` it is told how far it is, as `progress`, and then the `template`",
+            )
+            .of_server()
+            .admin()
+            .takes::<PullTemplate>()
+            .long()
+            .answers::<Template>(201, "It can be used.")
+            .or_events(
+                Events::named("PullEvent", "A pull while it goes on. After `template` there is nothing more.")
+                    .event::<PullProgress>("progress")
+                    .event::<Template>("template"),
+            )
+            .fails(404)
+            .conflicts(),
         Route::get("/v1/templates/{name}", "get_template", templates::get)
             .does("Look at a template")
             .of_server()

@@ -1,6 +1,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use warren_core::{ErrorCode, RegistryError};
+
 use super::archive::ArchiveError;
 use super::limits::LimitExceeded;
 use crate::digest::Digest;
@@ -50,6 +52,10 @@ pub enum ImportError {
     Entry { entry: String, source: EntryError },
     #[error("the image cannot be used")]
     Image(#[source] ImageError),
+    #[error(transparent)]
+    Registry(RegistryError),
+    #[error("keep layers of images in `{}`", path.display())]
+    Blobs { path: PathBuf, source: io::Error },
     #[error("store template `{name}`")]
     Stage { name: TemplateName, source: StagingError },
     #[error("describe template `{name}`")]
@@ -71,8 +77,10 @@ pub enum ImageError {
     DigestMismatch { part: String, expected: Digest, found: Digest },
     #[error("`{part}` has {found} bytes instead of {expected}: fetch the image again")]
     SizeMismatch { part: String, expected: u64, found: u64 },
-    #[error("the archive has no image for linux/{architecture}")]
-    Platform { architecture: &'static str },
+    #[error("it is for {}, and this machine is linux/{architecture}", offered(found))]
+    Platform { architecture: &'static str, found: Vec<String> },
+    #[error("it is of the first version of images, which has no digests: push it again with a newer program")]
+    Schema1,
     #[error("the archive holds {images} images: save one only")]
     Ambiguous { images: usize },
     #[error("image indexes are nested too deeply")]
@@ -87,7 +95,28 @@ pub enum ImageError {
     Config(#[source] ConfigError),
 }
 
+fn offered(found: &[String]) -> String {
+    if found.is_empty() { "no machine at all".to_owned() } else { found.join(", ") }
+}
+
 impl ImportError {
+    /// The code of the error, for whoever asked.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Reserved | Self::AlreadyExists { .. } => ErrorCode::AlreadyExists,
+            Self::InUse { .. } => ErrorCode::InUse,
+            Self::Limit(_) => ErrorCode::PayloadTooLarge,
+            Self::Registry(error) => error.kind.code(),
+            Self::NotAnArchive
+            | Self::Compression { .. }
+            | Self::Empty
+            | Self::Archive(_)
+            | Self::Entry { .. }
+            | Self::Image(_) => ErrorCode::InvalidValue,
+            _ => ErrorCode::Internal,
+        }
+    }
+
     /// Sorts a failed read: limits and truncation are found deep inside decoders and surface as
     /// read errors.
     pub(crate) fn reading(error: io::Error) -> Self {

@@ -172,10 +172,15 @@ impl<'a> Meter<'a> {
     }
 
     pub(crate) fn look_at_disk(&self) -> Result<(), LimitExceeded> {
+        self.make_room(0)
+    }
+
+    /// Refuses what would not find room, before it is begun.
+    pub(crate) fn make_room(&self, bytes: u64) -> Result<(), LimitExceeded> {
         // A filesystem that cannot say how full it is will say so when it is.
         let Ok(disk) = rustix::fs::fstatvfs(&self.disk) else { return Ok(()) };
         let share = |whole: u64| whole / 100 * self.limits.reserve_percent;
-        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize).saturating_sub(bytes);
         let reserve_bytes = self.limits.reserve_bytes.max(share(disk.f_blocks.saturating_mul(disk.f_frsize)));
         if free_bytes < reserve_bytes {
             return Err(LimitExceeded::FreeSpace { free_bytes, reserve_bytes });

@@ -12,16 +12,16 @@ use warren_store::{
 
 use crate::support::{Tar, TestStore, gzip, limits, root, zstd};
 
-const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
+pub(crate) const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
-fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(bytes).unwrap();
     let output = child.wait_with_output().unwrap();
     String::from_utf8(output.stdout).unwrap()[..64].to_owned()
 }
 
-fn config() -> Value {
+pub(crate) fn config() -> Value {
     json!({
         "architecture": "amd64",
         "os": "linux",
@@ -36,7 +36,7 @@ fn config() -> Value {
     })
 }
 
-fn layers() -> Vec<Vec<u8>> {
+pub(crate) fn layers() -> Vec<Vec<u8>> {
     let base = Tar::new()
         .dir("etc")
         .file("etc/kept", b"1")
@@ -121,7 +121,7 @@ fn docker_archive(layers: &[Vec<u8>], config: &Value) -> Vec<u8> {
     tar.file(&config_name, config.as_bytes()).file("manifest.json", manifest.to_string().as_bytes()).end()
 }
 
-fn check_layers(root: &Path) {
+pub(crate) fn check_layers(root: &Path) {
     let read = |path: &str| fs::read(root.join(path)).ok();
     assert_eq!(read("etc/kept").as_deref(), Some(&b"1"[..]));
     assert_eq!(read("etc/removed").as_deref(), Some(&b"back"[..]));
@@ -134,7 +134,7 @@ fn check_layers(root: &Path) {
     assert!(root.join("dev").is_dir());
 }
 
-fn expected_config() -> TemplateConfig {
+pub(crate) fn expected_config() -> TemplateConfig {
     TemplateConfig {
         env: vec!["PATH=/usr/bin".into(), "A=b=c".into()],
         user: "1000:1000".into(),

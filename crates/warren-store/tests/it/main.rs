@@ -15,6 +15,8 @@ mod lifecycle;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod pulls;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod templates;

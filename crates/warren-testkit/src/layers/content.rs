@@ -130,6 +130,7 @@ impl LayerContent for FakeLayers {
             source: "snapshot".to_owned(),
             user: "root".to_owned(),
             workdir: "/root".to_owned(),
+            image: None,
             broken: None,
         };
         shelf.templates.insert(place, files);

@@ -8,13 +8,14 @@ use serde_json::Value;
 use crate::tree::{complain, root};
 
 /// A crate, and the crates of ours that it may depend on.
-const EDGES: [(&str, &[&str]); 14] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("warren-core", &[]),
     ("warren-wire", &[]),
     ("warren-e2b", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
     ("warren-guest", &["warren-wire"]),
     ("warren-isolate", &["warren-core", "warren-wire"]),
     ("warren-network", &["warren-core"]),
+    ("warren-registry", &["warren-core"]),
     ("warren-store", &["warren-core"]),
     ("warren-engine", &["warren-core", "warren-wire"]),
     ("warren-face", &["warren-core", "warren-engine", "warren-wire"]),
@@ -29,11 +30,15 @@ const EDGES: [(&str, &[&str]); 14] = [
             "warren-isolate",
             "warren-mcp",
             "warren-network",
+            "warren-registry",
             "warren-store",
             "warren-wire",
         ],
     ),
-    ("warren", &["warren-core", "warren-engine", "warren-server", "warren-store", "warren-wire"]),
+    (
+        "warren",
+        &["warren-core", "warren-engine", "warren-registry", "warren-server", "warren-store", "warren-wire"],
+    ),
     ("warren-bench", &["warren-core", "warren-server", "warren-wire"]),
     ("warren-testkit", &["warren-core", "warren-wire"]),
 ];

@@ -8,8 +8,9 @@ use super::calls::{sandbox, session, yes};
 use super::{Client, ClientError, EventReader, query, quoted};
 use crate::api::{
     Blame, CompleteTurn, Diff, EXPORT_SIZE_HEADER, EndedSession, Fork, Forks, Journal, MakeTemplate,
-    NameSnapshot, Page, PauseSandbox, Promote, Promoted, Rollback, RolledBack, Sandbox, Snapshot,
-    SnapshotList, Steps, TakeSnapshot, Template, TemplateList, ToolCall, ToolList, ToolResult, Turn,
+    NameSnapshot, Page, PauseSandbox, Promote, Promoted, PullTemplate, Rollback, RolledBack, Sandbox,
+    Snapshot, SnapshotList, Steps, TakeSnapshot, Template, TemplateList, ToolCall, ToolList, ToolResult,
+    Turn,
 };
 
 /// Which snapshots a list shows; the newest first.
@@ -238,6 +239,22 @@ impl Client {
         let mut content = content;
         let response = self.send(Method::PUT, &path, &headers, ureq::SendBody::from_reader(&mut content))?;
         serde_json::from_slice(&super::whole(response)?).map_err(ClientError::Decode)
+    }
+
+    /// Has the server make a template of an image of a registry, and follows it: `progress` with a
+    /// [`crate::api::PullProgress`] each, then `template` with the [`Template`].
+    pub fn pull_template(&self, body: &PullTemplate) -> Result<EventReader, ClientError> {
+        let body = serde_json::to_vec(body).map_err(ClientError::Encode)?;
+        let length = body.len().to_string();
+        let headers = [
+            ("accept", "text/event-stream"),
+            ("content-type", "application/json"),
+            ("content-length", length.as_str()),
+        ];
+        let body = &mut body.as_slice();
+        let body = ureq::SendBody::from_reader(body);
+        let response = self.send(Method::POST, "/v1/templates", &headers, body)?;
+        Ok(EventReader::new(response.into_body().into_reader()))
     }
 
     /// Removes a template that nothing stands on.

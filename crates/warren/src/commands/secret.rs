@@ -1,19 +1,20 @@
 use std::fs;
-use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use rustix::termios::{LocalModes, OptionalActions, Termios};
 use warren_core::{NetworkRule, SecretName};
 use warren_wire::api::{PutSecret, Secret};
 
 use crate::error::CliError;
 use crate::global::Global;
+use crate::hidden;
 use crate::time::age_of;
 use crate::ui;
 
 /// A little more than the server takes, so that longer values are refused and not cut.
 const MOST_BYTES: u64 = 17 << 10;
+
+const PROMPT: &str = "The value, which is not shown:";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -101,9 +102,10 @@ impl Set {
             Some(path) => {
                 let failed =
                     |error| CliError::new(format!("read the value from `{}`: {error}", path.display()));
-                fs::File::open(path).and_then(read_text).map_err(failed)?
+                fs::File::open(path).and_then(|file| hidden::read_text(file, MOST_BYTES)).map_err(failed)?
             }
-            None => read_stdin().map_err(|error| CliError::new(format!("read the value: {error}")))?,
+            None => hidden::read(PROMPT, MOST_BYTES)
+                .map_err(|error| CliError::new(format!("read the value: {error}")))?,
         };
         Ok(PutSecret {
             value: one_line(value)?,
@@ -125,45 +127,6 @@ fn one_line(mut text: String) -> Result<String, CliError> {
         );
     }
     Ok(text)
-}
-
-fn read_text(source: impl io::Read) -> io::Result<String> {
-    let mut text = String::new();
-    source.take(MOST_BYTES).read_to_string(&mut text)?;
-    Ok(text)
-}
-
-fn read_stdin() -> io::Result<String> {
-    if !io::stdin().is_terminal() {
-        return read_text(io::stdin());
-    }
-    ui::say("The value, which is not shown:");
-    let _silence = Silence::begin()?;
-    let mut line = String::new();
-    io::stdin().read_line(&mut line)?;
-    Ok(line)
-}
-
-/// Typed text is not shown until this is dropped.
-struct Silence {
-    before: Termios,
-}
-
-impl Silence {
-    fn begin() -> io::Result<Self> {
-        let before = rustix::termios::tcgetattr(io::stdin())?;
-        let mut silent = before.clone();
-        silent.local_modes.remove(LocalModes::ECHO);
-        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Flush, &silent)?;
-        Ok(Self { before })
-    }
-}
-
-impl Drop for Silence {
-    fn drop(&mut self) {
-        // A terminal that is gone needs no echo.
-        rustix::termios::tcsetattr(io::stdin(), OptionalActions::Now, &self.before).unwrap_or_default();
-    }
 }
 
 fn row(secret: &Secret) -> [String; 4] {

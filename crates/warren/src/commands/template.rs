@@ -1,6 +1,8 @@
 mod bootstrap;
 mod build;
+mod docker_config;
 mod pack;
+mod pull;
 mod telling;
 
 use std::fs::File;
@@ -42,6 +44,7 @@ pub(crate) enum Template {
     Rm {
         name: TemplateName,
     },
+    Pull(pull::Pull),
 }
 
 /// Make a template of a root file system or an image.
@@ -96,6 +99,7 @@ impl Template {
                     local.templates.remove(&name, &|name| in_use(&local, name)).map_err(CliError::new)
                 }
             },
+            Self::Pull(args) => args.run(global),
         }
     }
 }
@@ -179,7 +183,7 @@ fn import(
         progress: &mut progress,
     });
     drop(shown);
-    imported.map_err(CliError::new)
+    imported.map_err(pull::failed)
 }
 
 /// Prints what there is now.

@@ -34,6 +34,7 @@ mod ports;
 mod private_usr;
 mod privileges;
 mod projects;
+mod pulls;
 mod run;
 mod screen;
 mod sealed;

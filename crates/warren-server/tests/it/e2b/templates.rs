@@ -280,7 +280,7 @@ fn what_cannot_be_built_is_refused_at_once() {
         assert_eq!(answer["code"], status);
         assert!(answer["message"].as_str().unwrap().contains(why), "{answer}");
     };
-    refused(json!({"fromImage": "ubuntu:22.04"}), 400, "warren template import ubuntu-22.04");
+    refused(json!({"fromImage": "ubuntu:22.04"}), 400, "warren template pull ubuntu:22.04");
     refused(json!({"fromTemplate": "nobody-has-it"}), 404, "template 'nobody-has-it' not found");
     refused(json!({"fromTemplate": "bob/app"}), 404, "template 'app' not found");
     refused(json!({"steps": []}), 400, "fromTemplate");

@@ -1,6 +1,6 @@
 use serde::Deserialize;
 
-use super::{architecture, parse};
+use super::{architecture, parse, platform};
 use crate::digest::Digest;
 use crate::import::error::ImageError;
 use crate::manifest::TemplateConfig;
@@ -35,7 +35,11 @@ impl ImageConfig {
         let config: Self = parse(part, text)?;
         let ours = config.os.as_deref().is_none_or(|os| os == "linux")
             && config.architecture.as_deref().is_none_or(|name| name == architecture());
-        if ours { Ok(config) } else { Err(ImageError::Platform { architecture: architecture() }) }
+        if ours {
+            return Ok(config);
+        }
+        let (os, machine) = (config.os.as_deref(), config.architecture.as_deref());
+        Err(ImageError::Platform { architecture: architecture(), found: vec![platform(os, machine)] })
     }
 
     /// The digests of the uncompressed layers, lowest first.

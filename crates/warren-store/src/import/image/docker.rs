@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::config::ImageConfig;
 use super::members::Members;
-use super::{Image, Layer, check_digest, check_layers, parse};
+use super::{Image, Layer, LayerBytes, check_digest, check_layers, parse};
 use crate::digest::Digest;
 use crate::import::error::{ImageError, ImportError};
 use crate::import::limits::Meter;
@@ -56,7 +56,7 @@ fn find_layer(name: &str, diff_id: Option<&Digest>, members: &Members) -> Result
         Compression::None => diff_id.cloned(),
         _ => named_digest(name),
     };
-    Ok(Layer { name: name.to_owned(), content, digest })
+    Ok(Layer { name: name.to_owned(), content: LayerBytes::Here(content), digest })
 }
 
 /// The digest in a name such as `blobs/sha256/<hex>` or `<hex>.json`.

@@ -8,7 +8,10 @@ use warren_core::{LayerError, LayerId, MOST_LAYERS, SnapshotId, TemplateName};
 use super::failure::invalid;
 use crate::digest::Digest;
 
-pub(super) const FORMAT: u32 = 1;
+/// The newest format that is read. One that says which content its template has is 2, so that an
+/// older Warren refuses it by its number.
+const FORMAT: u32 = 2;
+const FORMAT_WITHOUT_DIGEST: u32 = 1;
 pub(super) const MANIFEST: &str = "manifest.json";
 pub(super) const CHECKSUMS: &str = "checksums.json";
 pub(super) const MOST_BYTES: u64 = 32 << 20;
@@ -22,6 +25,10 @@ const MOST_NAME: usize = 256;
 pub(super) struct Manifest {
     pub(super) format: u32,
     pub(super) template: TemplateName,
+    /// The content of that template. Present of images,
+    /// whose content has one name everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) template_digest: Option<Digest>,
     /// Each is a member of the archive.
     pub(super) layers: Vec<LayerEntry>,
     /// Parents before their children.
@@ -63,6 +70,11 @@ struct Versioned {
 }
 
 impl Manifest {
+    /// The format that it has to have.
+    pub(super) fn format(template_digest: Option<&Digest>) -> u32 {
+        if template_digest.is_some() { FORMAT } else { FORMAT_WITHOUT_DIGEST }
+    }
+
     pub(super) fn parse(text: &[u8]) -> Result<Self, LayerError> {
         let malformed = |error| {
             LayerError::caused(

@@ -94,6 +94,31 @@ fn a_history_comes_back_as_it_was() {
     }
 }
 
+/// Has the template `plain` be an image with a digest of this digit.
+fn made_of_image(fixture: &Fixture, digit: &str) {
+    let directory = fixture.data.path().join("templates/plain");
+    fs::create_dir_all(directory.join("root")).unwrap();
+    let manifest = serde_json::json!({
+        "format": 1, "name": "plain", "digest": format!("sha256:{}", digit.repeat(64)), "created_unix": 1,
+        "source": "oci-image", "size_bytes": 1, "entries": 1, "config": crate::TemplateConfig::default(),
+    });
+    fs::write(directory.join("template.json"), manifest.to_string()).unwrap();
+}
+
+#[test]
+fn a_history_of_an_image_names_it_and_comes_back_on_no_other() {
+    let (here, same, other) = (Fixture::new(), Fixture::new(), Fixture::new());
+    for (fixture, digit) in [(&here, "1"), (&same, "1"), (&other, "2")] {
+        made_of_image(fixture, digit);
+    }
+    let (snapshots, _) = history(&here);
+    let bytes = exported(&here, &snapshots);
+    assert!(import(&same, &bytes, ImportFormat::History).is_ok());
+    let refused = import(&other, &bytes, ImportFormat::History).unwrap_err();
+    assert_eq!(refused.kind, LayerErrorKind::Invalid);
+    assert!(refused.action.contains(&"1".repeat(64)) && refused.action.contains(&"2".repeat(64)), "{refused}");
+}
+
 #[test]
 fn what_the_kernel_would_obey_does_not_come_in() {
     let fixture = Fixture::new();

@@ -15,7 +15,7 @@ use super::writing;
 use crate::digest::Digest;
 use crate::layers::LayerDirectory;
 use crate::layers::content::bundle::{
-    CHECKSUMS, Checksums, FORMAT, LayerEntry, MANIFEST, Manifest, SnapshotEntry, member,
+    CHECKSUMS, Checksums, LayerEntry, MANIFEST, Manifest, SnapshotEntry, member,
 };
 use crate::layers::content::failure::invalid;
 use crate::layers::content::view::{self, Merged};
@@ -124,8 +124,14 @@ fn describe(
         let created_unix_ms = store.known(layer)?.created_unix_ms;
         described.push(LayerEntry { id: layer.clone(), created_unix_ms });
     }
-    let manifest =
-        Manifest { format: FORMAT, template: template.clone(), layers: described, snapshots: entries };
+    let template_digest = store.digest_of(template);
+    let manifest = Manifest {
+        format: Manifest::format(template_digest.as_ref()),
+        template: template.clone(),
+        template_digest,
+        layers: described,
+        snapshots: entries,
+    };
     Ok((manifest, layers))
 }
 

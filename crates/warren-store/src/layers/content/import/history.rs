@@ -28,6 +28,7 @@ pub(super) fn import(
     let mut bundle = Bundle { archive, meter, sums: BTreeMap::new(), made };
     let text = bundle.manifest()?;
     let manifest = Manifest::parse(&text)?;
+    check_template(store, &manifest)?;
     bundle.sums.insert(MANIFEST.to_owned(), Digest::of(&text));
     drop(text);
     let layers = bundle.layers(&manifest, draw)?;
@@ -41,6 +42,19 @@ pub(super) fn import(
     });
     let snapshots = snapshots.collect();
     Ok(ImportedHistory { template: Some(manifest.template), snapshots })
+}
+
+/// A template of the same name may be another one: what stands on it would then be neither what it
+/// was nor what is there.
+fn check_template(store: &LayerDirectory, manifest: &Manifest) -> Result<(), LayerError> {
+    let (template, there) = (&manifest.template, store.digest_of(&manifest.template));
+    match (&manifest.template_digest, there) {
+        (Some(was), Some(is)) if *was != is => Err(invalid(format!(
+            "the history stands on the template `{template}` with the digest {was}, and the one here has {is}: import or pull \
+             that one first"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// An archive of a history, as it is read.
