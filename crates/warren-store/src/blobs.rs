@@ -77,9 +77,7 @@ impl Blobs {
                 break;
             }
             // It may have become a whole one since it was opened.
-            if fs::metadata(&path)
-                .is_ok_and(|found| file.metadata().is_ok_and(|own| own.ino() == found.ino()))
-            {
+            if is_at(&file, &path) {
                 return Ok(Partial { file, path, whole });
             }
         }
@@ -102,8 +100,10 @@ impl Partial {
 
     /// Its bytes are wrong.
     pub(crate) fn discard(&self) {
-        // If it cannot be removed, the next pull finds that out and says so.
-        fs::remove_file(&self.path).ok();
+        // The place may be another's by now. If it cannot be removed, the next pull finds that out.
+        if is_at(&self.file, &self.path) {
+            fs::remove_file(&self.path).ok();
+        }
     }
 }
 
@@ -148,6 +148,12 @@ fn candidates(directory: &Path, unused: &[Digest]) -> io::Result<Vec<PathBuf>> {
         }
     }
     Ok(found)
+}
+
+/// Whether a file has this path still.
+fn is_at(file: &File, path: &Path) -> bool {
+    let found = fs::metadata(path).map(|found| found.ino());
+    found.is_ok_and(|found| file.metadata().is_ok_and(|own| own.ino() == found))
 }
 
 fn create(path: &Path) -> io::Result<File> {

@@ -73,6 +73,7 @@ pub enum ImportSource<'a> {
 }
 
 /// The treatment of an earlier template of the name.
+#[derive(Clone, Copy)]
 pub enum Replace<'a> {
     /// The import is refused.
     Never,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use warren_core::OpenRegistries;
+use warren_core::{ImageSource, OpenRegistries};
 
 use crate::blobs;
 use crate::digest::Digest;
@@ -275,14 +275,30 @@ impl TemplateStore {
     /// Makes a template of a directory, an archive or an image. It appears whole or not at all, and
     /// a failure leaves an earlier template of the name as it was.
     pub fn import(&self, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
-        if matches!(request.source, ImportSource::Registry(_)) {
-            // What cannot be removed now is tried again by the next.
-            self.collect(&[]).ok();
-        }
-        let Imported { template, skipped } = import::run(&self.templates, &self.blobs, request)?;
+        let Imported { template, skipped } = match request.source {
+            ImportSource::Registry(image) => self.pull(image, request)?,
+            _ => import::run(&self.templates, &self.blobs, request)?,
+        };
         // It is imported whatever becomes of the rest; who uses it is told what is wrong.
         let template = self.given_to(template.clone()).unwrap_or(template);
         Ok(Imported { template, skipped })
+    }
+
+    /// Pulls an image; from the beginning if what an earlier pull left turns out to be wrong.
+    fn pull(&self, image: &dyn ImageSource, request: ImportRequest<'_>) -> Result<Imported, ImportError> {
+        // What cannot be removed now is tried again by the next.
+        self.collect(&[]).ok();
+        let ImportRequest { name, replace, limits, progress, .. } = request;
+        let mut run = || {
+            let (name, source) = (name.clone(), ImportSource::Registry(image));
+            let request =
+                ImportRequest { name, source, replace, limits: limits.clone(), progress: &mut *progress };
+            import::run(&self.templates, &self.blobs, request)
+        };
+        match run() {
+            Err(ImportError::Stale(_)) => run(),
+            outcome => outcome,
+        }
     }
 
     pub(crate) fn directory(&self) -> &Path {

@@ -91,7 +91,7 @@ impl Order {
             replace: if self.replace { Replace::Unless(&in_use) } else { Replace::Never },
             limits: ImportLimits::default(),
             // Who is slow to read hears of it less often.
-            progress: &mut |progress| drop(told.try_send(progress)),
+            progress: &mut |progress| told.try_send(progress).unwrap_or_default(),
         };
         state.templates.import(request).map(drop).map_err(templates::refused)
     }

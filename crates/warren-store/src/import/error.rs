@@ -56,6 +56,9 @@ pub enum ImportError {
     Registry(RegistryError),
     #[error("keep layers of images in `{}`", path.display())]
     Blobs { path: PathBuf, source: io::Error },
+    /// What was kept of an earlier pull is not what the image has. It is not kept any longer.
+    #[error(transparent)]
+    Stale(Box<ImportError>),
     #[error("store template `{name}`")]
     Stage { name: TemplateName, source: StagingError },
     #[error("describe template `{name}`")]
@@ -113,6 +116,7 @@ impl ImportError {
             | Self::Archive(_)
             | Self::Entry { .. }
             | Self::Image(_) => ErrorCode::InvalidValue,
+            Self::Stale(error) => error.code(),
             _ => ErrorCode::Internal,
         }
     }

@@ -46,14 +46,22 @@ impl Job<'_, '_> {
         pulled.write(self.staging.path()).map_err(ImportError::Spool)?;
         let image = image::Image::of(&pull.found, layers);
         let mut extractor = self.extractor();
-        thread::scope(|threads| {
+        let applied = thread::scope(|threads| {
             for _ in 0..fetch.workers() {
                 threads.spawn(|| fetch.work(source));
             }
             let applied = apply(image, &pull.blobs, &mut extractor);
             fetch.stop();
             applied
-        })
+        });
+        if matches!(
+            &applied,
+            Err(ImportError::Stale(_) | ImportError::Image(ImageError::DigestMismatch { .. }))
+        ) {
+            // Where one layer is wrong, so may be the others.
+            fetch.discard();
+        }
+        applied
     }
 }
 
@@ -62,29 +70,25 @@ fn apply(
     blobs: &Blobs,
     extractor: &mut Extractor<'_, '_>,
 ) -> Result<Content, ImportError> {
-    image.apply_each(extractor, |layer, outcome| match (&layer.content, outcome) {
-        (LayerBytes::Arriving(arriving), Ok(())) => {
-            let kept = arriving.keep();
-            kept.map_err(ImportError::Spool)
-        }
-        (LayerBytes::Arriving(arriving), Err(error)) => {
-            if let Some(failure) = arriving.failure() {
-                return Err(ImportError::Registry(failure));
-            }
-            if matches!(error, ImportError::Image(ImageError::DigestMismatch { .. })) {
-                arriving.discard();
-            }
-            Err(error)
-        }
-        (LayerBytes::Here(_), Err(error)) => {
-            if let (ImportError::Image(ImageError::DigestMismatch { .. }), Some(digest)) =
-                (&error, &layer.digest)
-            {
+    image.apply_each(extractor, |layer, outcome| {
+        let error = match (&layer.content, outcome) {
+            (LayerBytes::Arriving(arriving), Ok(())) => return arriving.keep().map_err(ImportError::Spool),
+            (LayerBytes::Here(_), Ok(())) => return Ok(()),
+            (_, Err(error)) => error,
+        };
+        let is_wrong = matches!(error, ImportError::Image(ImageError::DigestMismatch { .. }));
+        match (&layer.content, &layer.digest) {
+            (LayerBytes::Arriving(arriving), _) => match arriving.failure() {
+                Some(failure) => Err(ImportError::Registry(failure)),
+                None if is_wrong && arriving.is_resumed() => Err(ImportError::Stale(Box::new(error))),
+                None => Err(error),
+            },
+            (LayerBytes::Here(_), Some(digest)) if is_wrong => {
                 blobs.discard(digest);
+                Err(ImportError::Stale(Box::new(error)))
             }
-            Err(error)
+            _ => Err(error),
         }
-        (LayerBytes::Here(_), Ok(())) => Ok(()),
     })
 }
 

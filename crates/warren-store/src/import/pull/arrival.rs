@@ -19,6 +19,8 @@ const BUFFER: usize = 256 << 10;
 pub(crate) struct Arrival {
     pub(crate) digest: Digest,
     pub(crate) size: u64,
+    /// Some of it is of an earlier pull.
+    is_resumed: bool,
     partial: Partial,
     state: Mutex<State>,
     changed: Condvar,
@@ -50,7 +52,8 @@ impl Arrival {
             arrived = 0;
         }
         let state = Mutex::new(State { arrived, ..State::default() });
-        Ok(Self { digest, size, partial, state, changed: Condvar::new() })
+        let is_resumed = arrived > 0;
+        Ok(Self { digest, size, is_resumed, partial, state, changed: Condvar::new() })
     }
 
     pub(super) fn arrived(&self) -> u64 {
@@ -74,6 +77,7 @@ impl Arrival {
                 Err(error) => return Err(self.failed(RegistryErrorKind::Unreachable, error)),
             };
             if at + read as u64 > self.size {
+                self.discard();
                 let action = format!(
                     "layer {} is longer than the {} bytes that its manifest says",
                     self.digest, self.size
@@ -87,6 +91,11 @@ impl Arrival {
             self.changed.notify_all();
         }
         Ok(())
+    }
+
+    /// Its bytes are wrong, or those of a registry that lies.
+    pub(super) fn discard(&self) {
+        self.partial.discard();
     }
 
     /// Nothing more will come, because all is there or for this reason.
@@ -130,9 +139,9 @@ impl Arriving {
         self.arrival.partial.keep()
     }
 
-    /// Its bytes are wrong.
-    pub(crate) fn discard(&self) {
-        self.arrival.partial.discard();
+    /// Some of it is of an earlier pull.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.arrival.is_resumed
     }
 
     fn file(&self) -> &File {

@@ -38,6 +38,11 @@ impl Fetch {
         self.stopped.store(true, Ordering::Relaxed);
     }
 
+    /// Nothing that came is to be kept but what was found to be right.
+    pub(super) fn discard(&self) {
+        self.arrivals.iter().for_each(|arrival| arrival.discard());
+    }
+
     /// Fetches one layer after the other until there are no more. Several threads do so.
     pub(super) fn work(&self, source: &dyn ImageSource) {
         let mut buffer = Vec::new();

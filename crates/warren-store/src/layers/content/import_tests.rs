@@ -116,7 +116,10 @@ fn a_history_of_an_image_names_it_and_comes_back_on_no_other() {
     assert!(import(&same, &bytes, ImportFormat::History).is_ok());
     let refused = import(&other, &bytes, ImportFormat::History).unwrap_err();
     assert_eq!(refused.kind, LayerErrorKind::Invalid);
-    assert!(refused.action.contains(&"1".repeat(64)) && refused.action.contains(&"2".repeat(64)), "{refused}");
+    assert!(
+        refused.action.contains(&"1".repeat(64)) && refused.action.contains(&"2".repeat(64)),
+        "{refused}"
+    );
 }
 
 #[test]
