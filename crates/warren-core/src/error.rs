@@ -327,7 +327,7 @@ codes! {
         "give the registry's credentials: `warren template pull IMAGE --username NAME` asks for the password";
     RegistryUnavailable "registry_unavailable" Unavailable 10
         "The registry does not answer as it should"
-        "try again later: what has arrived is kept, or name a mirror in `images.mirrors`";
+        "try again later, what has arrived is kept; a registry without TLS is named in the setting `images.plain_http`";
 }
 
 /// An error with all its causes, in one line.

@@ -125,7 +125,8 @@ fn certificate(place: &Path) -> (PathBuf, PathBuf) {
             "-days",
             "2",
         ])
-        .args(["-subj", "/CN=registry", "-addext", "subjectAltName=IP:127.0.0.1", "-out"])
+        .args(["-subj", "/CN=registry", "-addext", "subjectAltName=IP:127.0.0.1"])
+        .args(["-addext", "basicConstraints=critical,CA:FALSE", "-out"])
         .arg(&certificate)
         .arg("-keyout")
         .arg(&key)

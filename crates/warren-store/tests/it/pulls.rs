@@ -378,7 +378,7 @@ fn hostile_layers_are_refused_before_anything_is_seen() {
     let imported = test.pull("devices", &Registry::new(&[devices])).unwrap();
     assert_eq!(imported.skipped.devices, 2);
     assert!(!root(&imported.template).join("srv/disk").exists());
-    let bomb = gzip(&vec![0; 64 << 20]);
+    let bomb = gzip(&Tar::new().file("bomb", &vec![0; 64 << 20]).end());
     let limits = warren_store::ImportLimits { ratio: 100, ratio_from_bytes: 1 << 20, ..limits() };
     let error = test.run("bomb", ImportSource::Registry(&Registry::new(&[bomb])), Replace::Never, limits);
     assert!(matches!(error, Err(ImportError::Limit(LimitExceeded::Ratio { .. }))), "{error:?}");

@@ -57,18 +57,18 @@ fn an_image_is_pulled_and_runs() {
     image_layout(&env.path("image"), &[base(&env), layer(&env, "word", b"from above")], &config);
     registry.push(&env.path("image"), "made/app:1.0");
     let name = format!("{}/made/app:1.0", registry.host());
-    let refused = env.warren(["template", "pull", &name]).ended(1);
+    let refused = env.warren(["template", "pull", &name]).ended(125);
     assert!(refused.errors().contains("registry_unavailable"), "it speaks no TLS: {refused:?}");
     pull(&env, &registry.host(), &[&name, "--name", "app"]).ok();
     let output = env.run_with(&["--template", "app"], ["sh", "-c", "echo $GREETING; cat word"]).ok();
     assert_eq!(output.text(), "hello there\nfrom above");
-    pull(&env, &registry.host(), &[&name, "--name", "app"]).ended(1).says("already exists");
+    pull(&env, &registry.host(), &[&name, "--name", "app"]).ended(125).says("already exists");
     pull(&env, &registry.host(), &[&name, "--name", "app", "--replace"]).ok();
     let listed = env.warren(["template", "ls", "--json"]).ok().json();
     let app = listed.as_array().unwrap().iter().find(|template| template["name"] == "app").unwrap().clone();
     assert_eq!((&app["source"], &app["config"]["command"]), (&json!("oci-image"), &json!(["/bin/sh"])));
     pull(&env, &registry.host(), &[&format!("{}/made/none", registry.host())])
-        .ended(1)
+        .ended(125)
         .says("image_not_found");
     env.warren(["template", "rm", "app"]).ok();
     assert_eq!(layers(&env), Vec::<String>::new(), "its layers went with it");
@@ -88,9 +88,9 @@ fn credentials_open_a_registry_with_tls() {
         child.stdin.take().unwrap().write_all(password.as_bytes()).unwrap();
         Output::from(child.wait_with_output().unwrap())
     };
-    env.warren(["template", "pull", &name, "--name", "private"]).ended(1).says("registry_unavailable");
-    pull(&[], "").ended(1).says("registry_denied");
-    let wrong = pull(&["--username", LOGIN.0], "wrong-password\n").ended(1).says("registry_denied");
+    env.warren(["template", "pull", &name, "--name", "private"]).ended(125).says("registry_unavailable");
+    pull(&[], "").ended(125).says("registry_denied");
+    let wrong = pull(&["--username", LOGIN.0], "wrong-password\n").ended(125).says("registry_denied");
     assert!(!wrong.errors().contains("wrong-password"), "{wrong:?}");
     pull(&["--username", LOGIN.0], &format!("{}\n", LOGIN.1)).ok();
     // As a login of another program leaves it.
@@ -201,7 +201,7 @@ fn a_registry_that_lies_is_refused_by_name() {
     let env = TestEnv::new();
     let layers = [base(&env)];
     let refused = |liar: &Liar, image: &str, says: &str| {
-        pull(&env, &liar.host(), &[image, "--name", "lies"]).ended(1).says(says);
+        pull(&env, &liar.host(), &[image, "--name", "lies"]).ended(125).says(says);
         assert_eq!(templates(&env), Vec::<String>::new());
     };
     let (liar, image) = Liar::with_layers(&env, &layers);
