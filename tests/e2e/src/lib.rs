@@ -51,6 +51,7 @@ pub use output::Output;
 pub use probe::probe;
 pub use registry::{LOGIN, Registry, RegistryKind, image_layout, sha256};
 pub use server::{ServerSetup, TestServer};
+pub use small_root::make as make_small_root;
 pub use wait::eventually;
 
 /// Says that a check could not fail on this machine, so that passing would mean nothing.

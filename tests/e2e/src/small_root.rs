@@ -7,15 +7,15 @@ use std::path::Path;
 use std::process::Command;
 
 /// Programs that the suites use inside.
-const PROGRAMS: [&str; 41] = [
+const PROGRAMS: [&str; 42] = [
     "sh", "bash", "true", "echo", "sleep", "cat", "ls", "head", "tail", "wc", "seq", "id", "mount", "umount",
     "mknod", "chroot", "unshare", "rm", "chown", "chmod", "mkdir", "touch", "grep", "tr", "cut", "env",
     "readlink", "stat", "dd", "uname", "nsenter", "ps", "sort", "test", "pwd", "date", "cp", "mv", "ln",
-    "printf", "kill",
+    "printf", "kill", "sed",
 ];
 
 /// Makes the root in a directory that is empty or not there.
-pub(crate) fn make(root: &Path) {
+pub fn make(root: &Path) {
     for directory in [
         "usr/bin",
         "usr/lib",

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
-use warren_e2e::{LOGIN, Output, Registry, RegistryKind, TestEnv, TestServer, eventually, image_layout};
+use serde_json::{Value, json};
+use warren_e2e::{
+    LOGIN, Output, Registry, RegistryKind, TestEnv, TestServer, eventually, image_layout, make_small_root,
+};
 
 use crate::templates::small_root;
 use liar::{Liar, digest};
@@ -128,6 +130,41 @@ fn a_server_pulls_and_tells_how_far_it_is() {
     }
     server.warren(["template", "pull", &image, "--name", "by-command"]).ok();
     server.warren(["run", "--template", "by-command", "ls", "/srv"]).ok();
+}
+
+#[test]
+fn a_build_of_e2b_begins_with_an_image_that_it_has_pulled() {
+    let env = TestEnv::new();
+    let registry = Registry::new(&env, RegistryKind::Plain);
+    make_small_root(&env.path("whole"));
+    image_layout(&env.path("image"), &[pack(&env.path("whole"), env.path("whole.tar.gz"))], &json!({}));
+    registry.push(&env.path("image"), "tools:3");
+    let image = format!("{}/tools:3", registry.host());
+    let server = TestServer::setup(&env);
+    let server =
+        server.set("images.plain_http", &registry.host()).set("images.open", &registry.host()).start();
+    let ask = |method: &str, path: &str, body: Option<&Value>| {
+        server.ask_with(method, &format!("/e2b{path}"), &[("x-api-key", server.key())], body)
+    };
+    let build = |image: &str| {
+        let announced = ask("POST", "/v3/templates", Some(&json!({"name": "app"}))).json();
+        let word = |name: &str| announced[name].as_str().unwrap().to_owned();
+        let place = format!("/templates/{}/builds/{}", word("templateID"), word("buildID"));
+        let body = json!({"fromImage": image, "steps": [{"type": "RUN", "args": ["echo made > made"]}]});
+        (ask("POST", &format!("/v2{place}"), Some(&body)), place)
+    };
+    let (begun, place) = build(&image);
+    assert_eq!(begun.status, 202, "{}", String::from_utf8_lossy(&begun.body));
+    let status = || ask("GET", &format!("{place}/status"), None).json();
+    let over = || !matches!(status()["status"].as_str(), Some("building" | "waiting"));
+    eventually(Duration::from_secs(120), "the build ends", over);
+    assert_eq!(status()["status"], "ready", "{}", status());
+    assert!(status()["logEntries"].to_string().contains(&format!("Pulling {image}")), "{}", status());
+    let template = image.replace(['/', ':'], "-");
+    assert_eq!(server.ask("GET", &format!("/v1/templates/{template}"), None).json()["image"], json!(image));
+    let (closed, _) = build("closed.example/tools");
+    assert_eq!(closed.status, 400);
+    assert!(String::from_utf8_lossy(&closed.body).contains("images.open"), "{closed:?}");
 }
 
 /// Layers that are kept.
