@@ -26,7 +26,7 @@ pub trait ImageSource: Send + Sync {
 
 /// The registries whose images every owner may begin with.
 pub trait OpenRegistries: Send + Sync + std::fmt::Debug {
-    /// Whether a registry is one of them.
+    /// True if a registry is one of them.
     fn is_open(&self, registry: &str) -> bool;
 
     /// An image of one of them, as anybody gets it.

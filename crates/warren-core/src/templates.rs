@@ -1,10 +1,9 @@
 use serde::Serialize;
 
-use crate::error::ErrorCode;
 use crate::failure::Failure;
 use crate::id::{SandboxId, TemplateName};
 use crate::isolation::{CreateRequest, OwnerBond};
-use crate::registry::ImageAddress;
+use crate::registry::{ImageAddress, RegistryErrorKind};
 use crate::spec::SandboxSpec;
 
 /// Where sandboxes start from. Methods block.
@@ -20,7 +19,7 @@ pub trait Templates: Send + Sync {
         owner: OwnerBond,
     ) -> Result<CreateRequest, TemplateError>;
 
-    /// Whether any owner may have images of this registry pulled.
+    /// True if any owner may have images of this registry pulled.
     fn is_open(&self, registry: &str) -> bool;
 
     /// Makes a template of an image of an open registry, if there is none of it yet.
@@ -59,7 +58,15 @@ pub enum TemplateErrorKind {
     InUse,
     /// It is damaged or of a newer format.
     Broken,
-    /// The image that it is to be made of cannot be had or used.
-    Image(ErrorCode),
+    /// The registry of the image that it is to be made of gives none.
+    Registry(RegistryErrorKind),
+    /// The registry is not open to every owner.
+    NotOpen,
+    /// The image cannot be used.
+    Image,
+    /// The image takes more than it may.
+    TooLarge,
+    /// Another template has the name.
+    NameTaken,
     Host,
 }

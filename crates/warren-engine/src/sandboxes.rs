@@ -237,7 +237,7 @@ impl Engine {
         blocking(move || templates.templates()).await.map_err(EngineError::Template)
     }
 
-    /// Whether any owner may begin with images of this registry.
+    /// True if any owner may begin with images of this registry.
     pub fn is_open_registry(&self, registry: &str) -> bool {
         self.shared.parts.templates.is_open(registry)
     }

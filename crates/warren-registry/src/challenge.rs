@@ -1,4 +1,4 @@
-//! What a registry says it wants to see: the header `WWW-Authenticate`.
+//! The header `WWW-Authenticate`, in which a registry says what it wants to see.
 
 /// One way to be let in.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,13 @@
 use std::fmt;
 
-/// What a registry is shown to be let in.
+/// A proof to a registry that somebody may pull.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credentials {
     Password {
         username: String,
         password: String,
     },
-    /// What a login left instead of a password. It is good for getting tokens.
+    /// A login left it instead of a password. It is good for getting tokens.
     Identity(String),
 }
 

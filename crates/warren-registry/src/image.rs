@@ -26,7 +26,7 @@ pub struct RegistryImage {
     address: ImageAddress,
     endpoints: Vec<Endpoint>,
     credentials: Option<Credentials>,
-    /// What lets us in at each of the endpoints.
+    /// A header that lets us in, at each of the endpoints.
     tokens: Mutex<Vec<Option<Token>>>,
     /// The endpoint that had the manifest.
     chosen: AtomicUsize,
@@ -222,7 +222,7 @@ impl fmt::Debug for RegistryImage {
     }
 }
 
-/// Whether an address is one of this server.
+/// True if an address is one of this server.
 fn is_below(place: &str, base: &str) -> bool {
     place.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'))
 }

@@ -150,7 +150,7 @@ fn candidates(directory: &Path, unused: &[Digest]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file has this path still.
+/// True if a file has this path still.
 fn is_at(file: &File, path: &Path) -> bool {
     let found = fs::metadata(path).map(|found| found.ino());
     found.is_ok_and(|found| file.metadata().is_ok_and(|own| own.ino() == found))

@@ -51,16 +51,12 @@ impl Templates for TemplateStore {
     }
 
     fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError> {
-        let failed = |code| {
-            move |why: &str| {
-                TemplateError::new(TemplateErrorKind::Image(code), format!("pull `{image}`: {why}"))
-            }
-        };
+        let failed = |kind, why: &str| move || TemplateError::new(kind, format!("pull `{image}`: {why}"));
         let registries = self.registries.as_ref().filter(|registries| registries.is_open(image.registry()));
-        let registries = registries
-            .ok_or_else(|| failed(ErrorCode::Forbidden)("its registry is not open to everybody"))?;
-        let name = image.template_name();
-        let name = name.ok_or_else(|| failed(ErrorCode::InvalidValue)("no template can have its name"))?;
+        let closed = failed(TemplateErrorKind::NotOpen, "its registry is not open to everybody");
+        let registries = registries.ok_or_else(closed)?;
+        let unnamed = failed(TemplateErrorKind::Image, "no template can have its name");
+        let name = image.template_name().ok_or_else(unnamed)?;
         if self.image_of(&name).is_some_and(|found| found.address == image.to_string()) {
             return Ok(name);
         }
@@ -78,10 +74,7 @@ impl Templates for TemplateStore {
             {
                 Ok(name)
             }
-            Err(error) => {
-                let kind = TemplateErrorKind::Image(error.code());
-                Err(TemplateError::caused(kind, format!("pull `{image}`"), error))
-            }
+            Err(error) => Err(TemplateError::caused(kind_of_pull(&error), format!("pull `{image}`"), error)),
         }
     }
 
@@ -136,6 +129,19 @@ fn broken(name: TemplateName, error: &ReadError) -> TemplateInfo {
         workdir: String::new(),
         image: None,
         broken: Some(why),
+    }
+}
+
+fn kind_of_pull(error: &ImportError) -> TemplateErrorKind {
+    match error {
+        ImportError::Registry(error) => TemplateErrorKind::Registry(error.kind),
+        ImportError::Stale(error) => kind_of_pull(error),
+        error => match error.code() {
+            ErrorCode::InvalidValue => TemplateErrorKind::Image,
+            ErrorCode::PayloadTooLarge => TemplateErrorKind::TooLarge,
+            ErrorCode::AlreadyExists | ErrorCode::InUse => TemplateErrorKind::NameTaken,
+            _ => TemplateErrorKind::Host,
+        },
     }
 }
 

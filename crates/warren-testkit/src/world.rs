@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use warren_core::{
-    Clock, CreateRequest, ErrorCode, ImageAddress, MountAccess, OwnerBond, Random, Root, RootState, RootTree,
-    SandboxId, SandboxSpec, TemplateError, TemplateErrorKind, TemplateInfo, TemplateName, Templates,
+    Clock, CreateRequest, ImageAddress, MountAccess, OwnerBond, Random, RegistryErrorKind, Root, RootState,
+    RootTree, SandboxId, SandboxSpec, TemplateError, TemplateErrorKind, TemplateInfo, TemplateName,
+    Templates,
 };
 
 const BOOTS: [&str; 8] =
@@ -213,7 +214,10 @@ impl Templates for FakeTemplates {
 
     fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError> {
         let none = || {
-            TemplateError::new(TemplateErrorKind::Image(ErrorCode::ImageNotFound), format!("pull `{image}`"))
+            TemplateError::new(
+                TemplateErrorKind::Registry(RegistryErrorKind::NotFound),
+                format!("pull `{image}`"),
+            )
         };
         let name = image.template_name().filter(|_| self.is_open(image.registry())).ok_or_else(none)?;
         if image.repository() == "none" {

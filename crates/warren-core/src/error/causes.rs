@@ -52,7 +52,11 @@ impl TemplateErrorKind {
             Self::NotFound => ErrorCode::TemplateNotFound,
             Self::InUse => ErrorCode::InUse,
             Self::Broken => ErrorCode::TemplateBroken,
-            Self::Image(code) => code,
+            Self::Registry(kind) => kind.code(),
+            Self::NotOpen => ErrorCode::Forbidden,
+            Self::Image => ErrorCode::InvalidValue,
+            Self::TooLarge => ErrorCode::PayloadTooLarge,
+            Self::NameTaken => ErrorCode::AlreadyExists,
             Self::Host => ErrorCode::Internal,
         }
     }

@@ -31,7 +31,7 @@ pub struct ImageAddress {
 pub struct ImageAddressError(String);
 
 impl ImageAddress {
-    /// Whether a text can name a registry: a host, with a port if it has one.
+    /// True if a text can name a registry: a host, with a port if it has one.
     pub fn is_registry(text: &str) -> bool {
         is_registry(text)
     }

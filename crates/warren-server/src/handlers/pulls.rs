@@ -29,7 +29,7 @@ struct Pull {
     work: JoinHandle<Result<(), ApiError>>,
 }
 
-/// What to pull, checked.
+/// A request to pull, checked.
 struct Order {
     image: ImageAddress,
     name: TemplateName,

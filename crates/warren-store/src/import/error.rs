@@ -56,7 +56,7 @@ pub enum ImportError {
     Registry(RegistryError),
     #[error("keep layers of images in `{}`", path.display())]
     Blobs { path: PathBuf, source: io::Error },
-    /// What was kept of an earlier pull is not what the image has. It is not kept any longer.
+    /// Bytes that an earlier pull left are not those of the image. They are not kept any longer.
     #[error(transparent)]
     Stale(Box<ImportError>),
     #[error("store template `{name}`")]

@@ -1,6 +1,6 @@
 //! Pulls an image from its registry: its documents, then its layers, each applied while it arrives.
 //!
-//! Whoever has the registry says what the documents and layers are. So each is checked against the
+//! The registry's owner says what the documents and layers are. So each is checked against the
 //! digest that names it before the template appears, the archives are read as hostile as any
 //! other, and what is too large is refused before the first layer is asked for.
 

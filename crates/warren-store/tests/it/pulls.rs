@@ -18,7 +18,7 @@ use crate::support::{Tar, TestStore, entry, gzip, limits, root};
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// What is the matter with a registry's answers.
+/// A fault of a registry's answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
     None,

@@ -70,7 +70,7 @@ pub(in crate::import) fn of_registry(
 /// its kind.
 fn chosen(source: &dyn ImageSource, index: Index) -> Result<(Digest, Vec<u8>), ImportError> {
     let (found, others) = collect(index, &mut |descriptor| manifest(source, descriptor))?;
-    let best = found.iter().find(|descriptor| descriptor.is_plain()).or(found.first());
+    let best = found.iter().find(|descriptor| descriptor.is_plain()).or_else(|| found.first());
     let best = best.ok_or_else(|| ImageError::Platform { architecture: architecture(), found: others })?;
     Ok((best.digest.clone(), manifest(source, best)?))
 }

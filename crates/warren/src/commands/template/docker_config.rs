@@ -18,7 +18,7 @@ const MOST_BYTES: u64 = 1 << 20;
 /// Docker Hub, as the file names it.
 const HUB: &str = "index.docker.io";
 
-/// What the file knows of a registry.
+/// The file's knowledge of a registry.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,

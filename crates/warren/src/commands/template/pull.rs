@@ -22,7 +22,7 @@ Examples:
   warren template pull ghcr.io/org/app:1.4 --name app
   warren template pull registry.example:5000/app --username ada < password.txt
 
-Registries without TLS and mirrors are settings: `warren config explain images.plain_http`, `images.mirrors`.";
+Registries without TLS and mirrors of registries are the settings images.plain_http and images.mirrors.";
 
 /// Make a template of an image of a registry.
 ///

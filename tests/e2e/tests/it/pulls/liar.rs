@@ -22,10 +22,10 @@ pub(super) struct Liar {
 
 #[derive(Default)]
 struct State {
-    /// What is at which path.
+    /// Bodies by their paths.
     content: Vec<(String, Vec<u8>)>,
     layers: Vec<String>,
-    /// What else to answer to paths with this in them: a status line, a header, a body.
+    /// Other answers to paths with this in them: a status line, a header, a body.
     answers: Vec<(String, String, String, Vec<u8>)>,
     /// The token without which nothing is shown.
     token: Option<String>,
@@ -123,7 +123,7 @@ impl Liar {
         self.state.lock().asked.clone()
     }
 
-    /// What callers showed to be let in.
+    /// The proofs that callers showed to be let in.
     pub(super) fn shown(&self) -> Vec<String> {
         self.state.lock().shown.clone()
     }
