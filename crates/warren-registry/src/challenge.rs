@@ -11,7 +11,7 @@ pub(crate) enum Challenge {
 
 /// The first way in a header that is understood.
 pub(crate) fn read(header: &str) -> Option<Challenge> {
-    let (scheme, rest) = header.trim().split_once(' ').unwrap_or((header.trim(), ""));
+    let (scheme, rest) = header.trim().split_once(' ').unwrap_or_else(|| (header.trim(), ""));
     if scheme.eq_ignore_ascii_case("basic") {
         return Some(Challenge::Basic);
     }

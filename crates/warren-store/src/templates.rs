@@ -51,11 +51,11 @@ impl Templates for TemplateStore {
     }
 
     fn pull_open(&self, image: &ImageAddress) -> Result<TemplateName, TemplateError> {
-        let failed = |kind, why: &str| move || TemplateError::new(kind, format!("pull `{image}`: {why}"));
+        let failed = |kind, why| TemplateError::new(kind, format!("pull `{image}`: {why}"));
         let registries = self.registries.as_ref().filter(|registries| registries.is_open(image.registry()));
-        let closed = failed(TemplateErrorKind::NotOpen, "its registry is not open to everybody");
+        let closed = || failed(TemplateErrorKind::NotOpen, "its registry is not open to everybody");
         let registries = registries.ok_or_else(closed)?;
-        let unnamed = failed(TemplateErrorKind::Image, "no template can have its name");
+        let unnamed = || failed(TemplateErrorKind::Image, "no template can have its name");
         let name = image.template_name().ok_or_else(unnamed)?;
         if self.image_of(&name).is_some_and(|found| found.address == image.to_string()) {
             return Ok(name);

@@ -13,7 +13,7 @@ use crate::state::E2b;
 const IMAGES: &[(&str, &str)] =
     &[("e2bdev/base", "base"), ("e2bdev/code-interpreter", "code-interpreter-v1"), ("e2b/base", "base")];
 
-/// What a build begins with.
+/// The beginning of a build.
 #[derive(Debug)]
 pub(super) struct Base {
     pub(super) beginning: Beginning,

@@ -260,7 +260,7 @@ fn histories_that_make_no_sense_are_refused_and_leave_nothing() {
     let snapshot = |number: u8, parent: Option<u8>| json!({ "id": id(number), "parent": parent.map(id), "created_unix_ms": 1, "stack": [0] });
     let many: Vec<_> = (0..=MOST_LAYERS).collect();
     let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("newer", with(&|manifest| manifest["format"] = json!(2))),
+        ("newer", with(&|manifest| manifest["format"] = json!(3))),
         ("no snapshots", with(&|manifest| manifest["snapshots"] = json!([]))),
         ("bad id", with(&|manifest| manifest["snapshots"][0]["id"] = json!("../../x"))),
         ("bad layer id", with(&|manifest| manifest["layers"][0]["id"] = json!("../../x"))),
