@@ -43,8 +43,8 @@ impl Registry {
     /// Starts one.
     pub fn new(env: &TestEnv, kind: RegistryKind) -> Self {
         let place = env.path(&format!("registry-{kind:?}"));
-        fs::create_dir_all(&place).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        fs::create_dir_all(&place).expect("there is room for a registry");
+        let port = free_port();
         let mut http = json!({"addr": format!("127.0.0.1:{port}")});
         let mut config = json!({
             "version": "0.1", "log": {"level": "error"}, "storage": {"filesystem": {"rootdirectory": place.join("data")}},
@@ -52,18 +52,18 @@ impl Registry {
         if kind == RegistryKind::Closed {
             let (certificate, key) = certificate(&place);
             http["tls"] = json!({"certificate": certificate, "key": key});
-            fs::write(place.join("logins"), LOGIN_LINE).unwrap();
+            fs::write(place.join("logins"), LOGIN_LINE).expect("there is room for a registry");
             config["auth"] = json!({"htpasswd": {"realm": "test", "path": place.join("logins")}});
         }
         config["http"] = http;
         // JSON is YAML as well.
-        fs::write(place.join("config.yml"), config.to_string()).unwrap();
-        let log = fs::File::create(place.join("log")).unwrap();
+        fs::write(place.join("config.yml"), config.to_string()).expect("there is room for a registry");
+        let log = fs::File::create(place.join("log")).expect("there is room for a registry");
         let child = Command::new("docker-registry")
             .arg("serve")
             .arg(place.join("config.yml"))
             .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
+            .stdout(log.try_clone().expect("a file can be opened twice"))
             .stderr(log)
             .spawn()
             .expect("docker-registry is installed: scripts/install-test-deps");
@@ -96,11 +96,6 @@ impl Registry {
         let output = skopeo.output().expect("skopeo is installed: scripts/install-test-deps");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-
-    /// Bytes that it was asked for since it began, of a repository's blobs.
-    pub fn data(&self) -> PathBuf {
-        self.place.join("data")
-    }
 }
 
 impl Drop for Registry {
@@ -109,6 +104,11 @@ impl Drop for Registry {
         rustix::process::kill_process(pid, Signal::KILL).ok();
         self.child.wait().ok();
     }
+}
+
+fn free_port() -> u16 {
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    socket.local_addr().expect("a socket has an address").port()
 }
 
 fn certificate(place: &Path) -> (PathBuf, PathBuf) {
@@ -139,15 +139,20 @@ fn certificate(place: &Path) -> (PathBuf, PathBuf) {
 /// Makes an OCI layout of layers, which are archives by their paths, the lowest first.
 pub fn image_layout(at: &Path, layers: &[PathBuf], config: &Value) {
     let blobs = at.join("blobs/sha256");
-    fs::create_dir_all(&blobs).unwrap();
+    fs::create_dir_all(&blobs).expect("there is room for a registry");
     let put = |bytes: &[u8], kind: &str| -> Value {
         let digest = sha256(at, bytes);
-        fs::write(blobs.join(&digest), bytes).unwrap();
+        fs::write(blobs.join(&digest), bytes).expect("there is room for a registry");
         json!({"mediaType": kind, "digest": format!("sha256:{digest}"), "size": bytes.len()})
     };
     let described: Vec<_> = layers
         .iter()
-        .map(|layer| put(&fs::read(layer).unwrap(), "application/vnd.oci.image.layer.v1.tar+gzip"))
+        .map(|layer| {
+            put(
+                &fs::read(layer).expect("there is room for a registry"),
+                "application/vnd.oci.image.layer.v1.tar+gzip",
+            )
+        })
         .collect();
     let ids: Vec<_> = layers.iter().map(|layer| format!("sha256:{}", plain_sha256(layer))).collect();
     let mut whole =
@@ -160,16 +165,17 @@ pub fn image_layout(at: &Path, layers: &[PathBuf], config: &Value) {
     descriptor["annotations"] = json!({"org.opencontainers.image.ref.name": "latest"});
     descriptor["platform"] = json!({"architecture": "amd64", "os": "linux"});
     let index = json!({"schemaVersion": 2, "manifests": [descriptor]});
-    fs::write(at.join("index.json"), index.to_string()).unwrap();
-    fs::write(at.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    fs::write(at.join("index.json"), index.to_string()).expect("there is room for a registry");
+    fs::write(at.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#)
+        .expect("there is room for a registry");
 }
 
 /// The digits of a digest, by a program that is not ours.
 pub fn sha256(place: &Path, bytes: &[u8]) -> String {
     let path = place.join("hashed");
-    fs::write(&path, bytes).unwrap();
+    fs::write(&path, bytes).expect("there is room for a registry");
     let digest = sum(&format!("sha256sum < {}", path.display()));
-    fs::remove_file(path).unwrap();
+    fs::remove_file(path).expect("there is room for a registry");
     digest
 }
 

@@ -18,7 +18,14 @@ use liar::{Liar, digest};
 
 /// Packs a directory as a layer.
 fn pack(root: &Path, at: PathBuf) -> PathBuf {
-    let packed = Command::new("tar").arg("-czf").arg(&at).arg("-C").arg(root).arg(".").output().unwrap();
+    let packed = Command::new("tar")
+        .arg("-czf")
+        .arg(&at)
+        .arg("-C")
+        .arg(root)
+        .arg(".")
+        .output()
+        .expect("the test has its files");
     assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
     at
 }
@@ -26,20 +33,20 @@ fn pack(root: &Path, at: PathBuf) -> PathBuf {
 /// A layer with one file.
 fn layer(env: &TestEnv, name: &str, content: &[u8]) -> PathBuf {
     let root = env.path(&format!("layer-{name}"));
-    fs::create_dir_all(root.join("srv")).unwrap();
-    fs::write(root.join("srv").join(name), content).unwrap();
+    fs::create_dir_all(root.join("srv")).expect("the test has its files");
+    fs::write(root.join("srv").join(name), content).expect("the test has its files");
     pack(&root, env.path(&format!("{name}.tar.gz")))
 }
 
 /// A layer with a shell and a few tools.
 fn base(env: &TestEnv) -> PathBuf {
-    small_root(&env.path("root")).unwrap();
+    small_root(&env.path("root")).expect("the test has its files");
     pack(&env.path("root"), env.path("base.tar.gz"))
 }
 
 fn noise(length: usize) -> Vec<u8> {
     let mut bytes = vec![0; length];
-    getrandom::fill(&mut bytes).unwrap();
+    getrandom::fill(&mut bytes).expect("the test has its files");
     bytes
 }
 
@@ -47,7 +54,7 @@ fn noise(length: usize) -> Vec<u8> {
 fn pull(env: &TestEnv, host: &str, words: &[&str]) -> Output {
     let mut command = env.command(["template", "pull"]);
     command.args(words).env("WARREN_IMAGES__PLAIN_HTTP", host);
-    command.output().unwrap().into()
+    command.output().expect("the test has its files").into()
 }
 
 #[test]
@@ -169,8 +176,10 @@ fn a_build_of_e2b_begins_with_an_image_that_it_has_pulled() {
 
 /// Layers that are kept.
 fn layers(env: &TestEnv) -> Vec<String> {
-    let names = fs::read_dir(env.data_dir().join("blobs")).unwrap();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(env.data_dir().join("blobs")).expect("the test has its files");
+    let names = names.map(|entry| {
+        entry.expect("the test has its files").file_name().into_string().expect("the test has its files")
+    });
     names.filter(|name| name != ".lock").collect()
 }
 
@@ -180,8 +189,12 @@ fn largest_blob(env: &TestEnv) -> u64 {
 }
 
 fn templates(env: &TestEnv) -> Vec<String> {
-    let names = fs::read_dir(env.data_dir().join("templates")).unwrap();
-    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let names = fs::read_dir(env.data_dir().join("templates")).expect("the test has its files");
+    let mut names: Vec<_> = names
+        .map(|entry| {
+            entry.expect("the test has its files").file_name().into_string().expect("the test has its files")
+        })
+        .collect();
     names.retain(|name| name != ".lock");
     names.sort();
     names
@@ -212,6 +225,29 @@ fn a_pull_that_is_killed_leaves_nothing_and_goes_on() {
     assert!(layers(&env).iter().all(|name| !name.ends_with(".partial")), "{:?}", layers(&env));
     let seen = env.run_with(&["--template", "killed"], ["stat", "-c", "%s", "/srv/big"]).ok();
     assert_eq!(seen.line(), size.to_string());
+}
+
+#[test]
+fn whenever_a_pull_is_killed_there_is_a_whole_template_or_none() {
+    let env = TestEnv::new();
+    let size = 3 << 20;
+    let (liar, image) = Liar::with_layers(&env, &[base(&env), layer(&env, "big", &noise(size))]);
+    for delay_ms in (0..400).step_by(25) {
+        let mut command = env.command(["template", "pull", &image, "--name", "maybe", "--replace"]);
+        let mut child = command.env("WARREN_IMAGES__PLAIN_HTTP", liar.host()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        env.warren(["template", "ls"]).ok();
+        let left = templates(&env);
+        assert!(left.is_empty() || left == ["maybe"], "after {delay_ms} ms: {left:?}");
+        if !left.is_empty() {
+            let seen = env.run_with(&["--template", "maybe"], ["stat", "-c", "%s", "/srv/big"]).ok();
+            assert_eq!(seen.line(), size.to_string(), "after {delay_ms} ms");
+        }
+    }
+    pull(&env, &liar.host(), &[&image, "--name", "maybe", "--replace"]).ok();
+    assert!(layers(&env).iter().all(|name| !name.ends_with(".partial")), "{:?}", layers(&env));
 }
 
 #[test]

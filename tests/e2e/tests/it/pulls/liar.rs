@@ -55,14 +55,15 @@ impl Liar {
         let config = json!({"architecture": "amd64", "os": "linux", "config": {}}).to_string();
         let config = put(config.into_bytes(), "application/vnd.oci.image.config.v1+json");
         let kind = "application/vnd.oci.image.layer.v1.tar+gzip";
-        let layers: Vec<_> = layers.iter().map(|layer| put(fs::read(layer).unwrap(), kind)).collect();
+        let layers: Vec<_> =
+            layers.iter().map(|layer| put(fs::read(layer).expect("the liar can be made"), kind)).collect();
         let manifest =
             json!({"schemaVersion": 2, "config": config, "layers": layers}).to_string().into_bytes();
         state.layers =
             layers.iter().filter_map(|layer| layer["digest"].as_str().map(str::to_owned)).collect();
         state.content.push(("/v2/a/b/manifests/1".to_owned(), manifest));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("the liar can be made");
+        let port = listener.local_addr().expect("the liar can be made").port();
         let liar = Self { port, state: Arc::new(Mutex::new(state)) };
         let state = Arc::clone(&liar.state);
         thread::spawn(move || {
