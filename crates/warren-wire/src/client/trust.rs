@@ -59,7 +59,8 @@ impl Trust {
         Arc::clone(&self.config)
     }
 
-    pub(super) fn of_calls(&self) -> TlsConfig {
+    /// The same for requests of `ureq`.
+    pub fn of_calls(&self) -> TlsConfig {
         let roots: Vec<_> =
             self.authorities.iter().map(|found| Certificate::from_der(found).to_owned()).collect();
         TlsConfig::builder()

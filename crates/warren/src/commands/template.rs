@@ -1,4 +1,5 @@
 mod bootstrap;
+mod browser;
 mod build;
 mod docker_config;
 mod pack;

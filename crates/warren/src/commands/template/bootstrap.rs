@@ -6,11 +6,16 @@ use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
+use tempfile::TempDir;
+
 use super::telling::{News, Telling};
 use crate::error::CliError;
 use crate::ui::{self, Progress};
 
 const PROGRAM: &str = "mmdebstrap";
+
+/// The variable that tells hooks where fetched files are.
+pub(super) const FETCHED: &str = "WARREN_FETCHED";
 
 /// Files of packages that nobody reads in a sandbox; licences stay.
 const LEFT_OUT: [&str; 4] =
@@ -24,6 +29,8 @@ pub(super) struct Bootstrap {
     pub(super) packages: Vec<String>,
     /// Run when the packages are there, with the root as `$1`.
     pub(super) hooks: Vec<&'static str>,
+    /// A directory of files that hooks put there, which they know as [`FETCHED`].
+    pub(super) fetched: Option<TempDir>,
 }
 
 /// A root file system that is being made: an archive to be read as it grows. Dropping it ends the
@@ -58,9 +65,11 @@ impl Bootstrap {
         command.args(self.arguments()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(telling);
         // What it says is read, and shown in our own way.
         command.env("ANSI_COLORS_DISABLED", "1");
+        if let Some(fetched) = &self.fetched {
+            command.env(FETCHED, fetched.path());
+        }
         let mut child = command.spawn().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => CliError::new(format!("there is no `{PROGRAM}` on this machine"))
-                .hint(format!("install it: apt install {PROGRAM}")),
+            io::ErrorKind::NotFound => missing(),
             _ => CliError::new(error),
         })?;
         let archive = child.stdout.take();
@@ -69,6 +78,19 @@ impl Bootstrap {
         let complaints = Some(thread::spawn(|| follow(told)));
         Ok(Made { child, archive, complaints })
     }
+}
+
+/// Fails if the program is not there.
+pub(super) fn require() -> Result<(), CliError> {
+    match Command::new(PROGRAM).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+        _ => Ok(()),
+    }
+}
+
+fn missing() -> CliError {
+    CliError::new(format!("there is no `{PROGRAM}` on this machine"))
+        .hint(format!("install it: apt install {PROGRAM}"))
 }
 
 impl Made {
@@ -161,6 +183,7 @@ mod tests {
             mirrors: vec!["/etc/apt/sources.list".to_owned()],
             packages: vec!["bash".to_owned(), "curl".to_owned()],
             hooks: vec!["true"],
+            fetched: None,
         };
         let arguments = bootstrap.arguments();
         assert!(arguments.contains(&"--include=bash,curl".to_owned()));

@@ -3,11 +3,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use tempfile::TempDir;
 use warren_core::{ByteSize, TemplateName};
 use warren_store::{ImportSource, TemplateConfig};
 use warren_wire::client::Client;
 
-use super::bootstrap::Bootstrap;
+use super::bootstrap::{self, Bootstrap};
+use super::browser::{self, Registry};
 use super::{import, refuse_to_replace, told};
 use crate::error::CliError;
 use crate::global::Global;
@@ -19,9 +21,11 @@ use crate::ui;
 ///
 /// `base` is a small Debian with what programs for sandboxes expect: a user `user` who may use
 /// sudo, Python, Node.js, git and curl. `code-interpreter` has a Python kernel with numpy, pandas,
-/// matplotlib and their kind as well, and runs R and Java. Needs root and `mmdebstrap` on this
-/// machine; packages come from where it has its own, unless you name a mirror. The template is then
-/// on the server that was named or runs here, and in the data directory if there is none.
+/// matplotlib and their kind as well, and runs R and Java. `browser` has Chromium and Playwright's
+/// MCP server, for sandboxes of the type `playwright_mcp`. Needs root and `mmdebstrap` on this
+/// machine; packages come from where it has its own, unless you name a mirror. For `browser` it
+/// needs `npm`, too, or a registry that you name. The template is then on the server that was named
+/// or runs here, and in the data directory if there is none.
 #[derive(Debug, Args)]
 pub(crate) struct Build {
     /// The recipe
@@ -37,6 +41,10 @@ pub(crate) struct Build {
     /// more than once
     #[arg(long, value_name = "MIRROR")]
     mirror: Vec<String>,
+    /// Where packages of JavaScript come from: the address of a registry; where this machine's npm
+    /// has its own if left out
+    #[arg(long, value_name = "URL")]
+    registry: Option<String>,
     /// A package to install as well; may be given more than once
     #[arg(long, value_name = "PACKAGE")]
     include: Vec<String>,
@@ -52,6 +60,7 @@ pub(crate) struct Build {
 enum Recipe {
     Base,
     CodeInterpreter,
+    Browser,
 }
 
 /// The packages of every recipe.
@@ -122,6 +131,7 @@ impl Recipe {
         let name = match self {
             Self::Base => "base",
             Self::CodeInterpreter => "code-interpreter",
+            Self::Browser => "browser",
         };
         name.parse().map_err(CliError::new)
     }
@@ -130,6 +140,11 @@ impl Recipe {
         match self {
             Self::Base => BASE.to_vec(),
             Self::CodeInterpreter => [BASE, INTERPRETER].concat(),
+            Self::Browser => {
+                // It brings a newer Node.js.
+                let base = BASE.iter().filter(|package| **package != "nodejs");
+                base.chain(browser::PACKAGES).copied().collect()
+            }
         }
     }
 
@@ -137,6 +152,7 @@ impl Recipe {
         match self {
             Self::Base => vec![FURNISH],
             Self::CodeInterpreter => vec![FURNISH, FONTS],
+            Self::Browser => vec![FURNISH, browser::INSTALL],
         }
     }
 }
@@ -207,7 +223,24 @@ impl Build {
             mirrors,
             packages: packages.chain(self.include.iter().cloned()).collect(),
             hooks: self.recipe.hooks(),
+            fetched: self.fetched()?,
         })
+    }
+}
+
+impl Build {
+    /// The files that come from elsewhere than Debian.
+    fn fetched(&self) -> Result<Option<TempDir>, CliError> {
+        if self.recipe != Recipe::Browser {
+            return match &self.registry {
+                Some(_) => Err(CliError::new("only the recipe `browser` takes packages of a registry")),
+                None => Ok(None),
+            };
+        }
+        // Before anything large is fetched.
+        bootstrap::require()?;
+        let registry = self.registry.clone().map_or(Registry::OfNpm, Registry::At);
+        browser::fetch(&registry).map(Some)
     }
 }
 
@@ -275,7 +308,7 @@ mod tests {
 
     #[test]
     fn recipes_have_names_and_no_package_twice() {
-        for recipe in [Recipe::Base, Recipe::CodeInterpreter] {
+        for recipe in Recipe::value_variants() {
             assert!(recipe.name().is_ok());
             let packages: std::collections::BTreeSet<_> = recipe.packages().into_iter().collect();
             assert_eq!(packages.len(), recipe.packages().len());
