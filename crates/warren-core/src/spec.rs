@@ -80,7 +80,25 @@ impl fmt::Display for Base<'_> {
 pub enum SandboxKind {
     #[default]
     Terminal,
+    /// Pages are found and read.
     Research,
+    /// A browser that agents drive by Playwright's MCP server.
+    PlaywrightMcp,
+}
+
+impl SandboxKind {
+    /// True if a browser is started in it.
+    pub fn has_browser(self) -> bool {
+        match self {
+            Self::Terminal => false,
+            Self::Research | Self::PlaywrightMcp => true,
+        }
+    }
+
+    /// True if it is not ready before its browser is.
+    pub fn waits_for_browser(self) -> bool {
+        self == Self::PlaywrightMcp
+    }
 }
 
 /// How much of the kernel a sandbox may use.

@@ -246,6 +246,7 @@ impl Settings {
         let name = match kind {
             SandboxKind::Terminal => "terminal",
             SandboxKind::Research => "research",
+            SandboxKind::PlaywrightMcp => "playwright_mcp",
         };
         self.templates.get(name).cloned().unwrap_or_else(TemplateName::host)
     }

@@ -3,6 +3,7 @@ use std::convert::Infallible;
 use axum::extract::{FromRef, FromRequestParts};
 use http::header::HOST;
 use http::request::Parts;
+use http::uri::Authority;
 use warren_core::SandboxId;
 
 use crate::arrival::Arrival;
@@ -15,6 +16,8 @@ pub struct Address {
     /// Absent: the scheme's own.
     port: Option<u16>,
     domain: String,
+    /// The server itself, as the client calls it.
+    host: Option<Authority>,
 }
 
 impl Address {
@@ -27,6 +30,12 @@ impl Address {
     /// reached.
     pub fn domain(&self) -> String {
         self.port.map_or_else(|| self.domain.clone(), |port| format!("{}:{port}", self.domain))
+    }
+
+    /// The beginning of every address of the server's own, without a slash.
+    pub fn server(&self) -> String {
+        let host = self.host.as_ref().map_or(self.domain.as_str(), Authority::as_str);
+        format!("{}://{host}", self.scheme)
     }
 
     pub fn url(&self, sandbox: &SandboxId, port: u16) -> String {
@@ -46,16 +55,17 @@ where
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let desk = Desk::from_ref(state);
         let domain = desk.config.ports.domain.to_string();
+        let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok()?.parse().ok());
+        let host: Option<Authority> = parts.uri.authority().cloned().or(header);
         if desk.config.ports.behind_tls {
-            return Ok(Self { scheme: "https", port: None, domain });
-        }
-        if let Some(port) = desk.tls_port.get().copied() {
-            return Ok(Self { scheme: "https", port: Some(port).filter(|port| *port != 443), domain });
+            return Ok(Self { scheme: "https", port: None, domain, host });
         }
         let secure = parts.extensions.get::<Arrival>().is_some_and(|arrival| arrival.secure);
-        let header = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let authority = parts.uri.authority().map(|authority| authority.as_str()).or(header);
-        let port = authority.and_then(|authority| authority.rsplit_once(':')?.1.parse().ok());
-        Ok(Self { scheme: if secure { "https" } else { "http" }, port, domain })
+        if let Some(port) = desk.tls_port.get().copied() {
+            let host = host.filter(|_| secure);
+            return Ok(Self { scheme: "https", port: Some(port).filter(|port| *port != 443), domain, host });
+        }
+        let port = host.as_ref().and_then(Authority::port_u16);
+        Ok(Self { scheme: if secure { "https" } else { "http" }, port, domain, host })
     }
 }

@@ -4,8 +4,10 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Uri};
 use http_body_util::Full;
+use rmcp::ServerHandler;
 use serde::de::IgnoredAny;
 use warren_face::body::read_body;
 use warren_face::error::{ApiError, Code};
@@ -14,7 +16,7 @@ use warren_face::{foreign, gate, route};
 
 use crate::request::Place;
 use crate::routes;
-use crate::state::Mcp;
+use crate::state::{Mcp, Protocol};
 
 /// The routes of the face, behind the layers that all of them share.
 pub fn router(state: &Mcp) -> Router {
@@ -38,6 +40,17 @@ pub(crate) async fn post(
     place: Place,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let extension = |head: &mut Parts| drop(head.extensions.insert(place));
+    answer(&mcp, mcp.protocol(), request, extension).await
+}
+
+/// Has a message answered, with what its request says of it in the head.
+pub(crate) async fn answer<H: ServerHandler>(
+    mcp: &Mcp,
+    protocol: &Protocol<H>,
+    request: Request,
+    extend: impl FnOnce(&mut Parts),
+) -> Result<Response, ApiError> {
     if !says_json(request.headers()) {
         return Err(no_json());
     }
@@ -47,9 +60,9 @@ pub(crate) async fn post(
     if serde_json::from_slice::<IgnoredAny>(&bytes).is_err() {
         return Err(ApiError::new(Code::InvalidRequest, "the body is not JSON"));
     }
-    head.extensions.insert(place);
+    extend(&mut head);
     let message = http::Request::from_parts(head, Full::<Bytes>::new(bytes));
-    let answer = mcp.protocol().handle(message).await;
+    let answer = protocol.handle(message).await;
     Ok(answer.map(Body::new))
 }
 

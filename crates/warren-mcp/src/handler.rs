@@ -20,7 +20,7 @@ use crate::tools::{self, Call};
 use crate::{prompts, resources, tasks};
 
 /// How long a client may keep the list of tools, which changes with the server's version.
-const LIST_TTL_MS: u64 = 3_600_000;
+pub(crate) const LIST_TTL_MS: u64 = 3_600_000;
 /// How much of an unknown name is repeated.
 const LONGEST_TOLD: usize = 80;
 
@@ -187,7 +187,7 @@ fn invalid(error: ApiError) -> ErrorData {
 }
 
 /// An error where the protocol has no result that could tell it.
-fn failed(error: ApiError) -> ErrorData {
+pub(crate) fn failed(error: ApiError) -> ErrorData {
     error.log();
     let problem = error.problem();
     let data = serde_json::to_value(&problem).ok();

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path};
 use http::request::Parts;
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
-use warren_core::SandboxId;
+use warren_core::{SandboxId, SandboxKind, SandboxRecord};
 use warren_face::Desk;
 use warren_face::address::Address;
 use warren_face::auth::Caller;
@@ -38,14 +38,26 @@ impl FromRequestParts<Mcp> for Place {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, mcp: &Mcp) -> Result<Self, ApiError> {
+        let query = Params::parse(parts.uri.query().unwrap_or_default())?;
+        let tools = query.text("tools").map(Toolset::parse).transpose()?;
+        Self::read(parts, mcp, tools).await
+    }
+}
+
+impl Place {
+    /// The place of a request, which names these tools.
+    pub(crate) async fn read(parts: &mut Parts, mcp: &Mcp, tools: Option<Toolset>) -> Result<Self, ApiError> {
         let caller = <Caller as FromRequestParts<Mcp>>::from_request_parts(parts, mcp).await?;
         let Ok(address) = Address::from_request_parts(parts, mcp).await;
-        let query = Params::parse(parts.uri.query().unwrap_or_default())?;
-        let tools = query.text("tools").map_or_else(|| Ok(Toolset::all()), Toolset::parse)?;
         let pinned = match pinned_word(parts, mcp).await? {
             Some(word) => Some(existing(mcp, &caller, &word).await?),
             None => None,
         };
+        let usual = match &pinned {
+            Some(record) if record.kind == SandboxKind::Research => Toolset::without_shell,
+            _ => Toolset::all,
+        };
+        let (tools, pinned) = (tools.unwrap_or_else(usual), pinned.map(|record| record.id));
         Ok(Self { caller, address, pinned, tools })
     }
 }
@@ -57,8 +69,8 @@ async fn pinned_word(parts: &mut Parts, mcp: &Mcp) -> Result<Option<String>, Api
     Ok(named.into_iter().find(|(name, _)| name == "sandbox_id").map(|(_, word)| word))
 }
 
-/// The id of the sandbox that a word means, which the catalog knows.
-pub(crate) async fn existing(desk: &Desk, caller: &Caller, word: &str) -> Result<SandboxId, ApiError> {
+/// The sandbox that a word means, which the catalog knows.
+async fn existing(desk: &Desk, caller: &Caller, word: &str) -> Result<SandboxRecord, ApiError> {
     let sandbox = desk.engine.as_(caller).find(word).await?;
-    Ok(sandbox.record().await?.id)
+    Ok(sandbox.record().await?)
 }

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use axum::routing::MethodRouter;
 use warren_face::route::{self, Parameter, schema};
 
-use crate::face;
 use crate::state::Mcp;
+use crate::{browser, face};
 
 /// A row with its handler.
 type Route = route::Route<MethodRouter<Mcp>>;
@@ -20,6 +20,10 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
             .long(),
         Route::post("/mcp/{sandbox_id}", "mcp_of_sandbox", face::post)
             .does("Speak the Model Context Protocol about one sandbox")
+            .parameter(tools())
+            .long(),
+        Route::post("/mcp/{sandbox_id}/browser", "mcp_of_browser", browser::post)
+            .does("Speak the Model Context Protocol about a sandbox's browser")
             .parameter(tools())
             .long(),
     ]

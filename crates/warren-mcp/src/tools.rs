@@ -131,6 +131,11 @@ impl Tool {
         }
     }
 
+    /// True if it runs programs of the caller's.
+    pub(crate) fn runs_programs(self) -> bool {
+        matches!(self, Self::Bash | Self::Python | Self::Process | Self::Try)
+    }
+
     fn effect(self) -> Effect {
         match self {
             Self::Read | Self::Ls | Self::Glob | Self::Grep | Self::History | Self::Diff => Effect::Looks,

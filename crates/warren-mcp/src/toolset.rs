@@ -16,6 +16,16 @@ impl Toolset {
         Self(Tool::ALL.to_vec())
     }
 
+    /// The tools of a place that has none of these.
+    pub(crate) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// For a sandbox that is there to look things up: nothing runs programs, unless it is named.
+    pub(crate) fn without_shell() -> Self {
+        Self(Tool::ALL.into_iter().filter(|tool| !tool.runs_programs()).collect())
+    }
+
     /// `all`, `core`, or names with commas between them.
     pub(crate) fn parse(text: &str) -> Result<Self, ApiError> {
         if text.len() > LONGEST {

@@ -62,7 +62,7 @@ fn app(state: AppState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(wrong_method);
     let face = gate::guarded(routes, &state).layer(middleware::from_fn(chat::in_its_own_words));
-    let mcp = warren_mcp::router(&Mcp::new(state.desk.clone()));
+    let mcp = warren_mcp::router(&Mcp::new(state.desk.clone(), state.browsers.clone()));
     gate::logged(face, &state).with_state(state).merge(mcp)
 }
 

@@ -3,6 +3,7 @@
 //! caller wrote it.
 
 mod backend;
+mod browser;
 mod code;
 mod diff;
 mod event;
@@ -22,6 +23,7 @@ mod tool;
 mod words;
 
 pub(crate) use backend::{backends, move_choice, moved};
+pub(crate) use browser::{Control, browser, browser_action, browser_frames, browser_seen, mcp_url};
 pub(crate) use code::{CODE_END, Collected, code_message, code_order, new_code_context};
 pub(crate) use diff::{MOST_CHANGES, change, diff_options, inside, inside_or_root};
 pub(crate) use event::event;

@@ -4,8 +4,8 @@ mod path;
 mod word;
 
 pub(crate) use path::{
-    AskPath, CodeContextPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath, SnapshotPath,
-    TemplatePath, ToolPath,
+    AskPath, CodeContextPath, EntryPath, PortPath, ProcessPath, SandboxPath, SecretPath, SessionPath,
+    SnapshotPath, TemplatePath, ToolPath,
 };
 pub(crate) use warren_face::extract::{IdempotencyKey, Json, JsonOrNothing, Params};
 pub(crate) use word::{point_in, sandbox_in, sandbox_param};

@@ -2,6 +2,7 @@
 
 pub(crate) mod archives;
 pub(crate) mod backends;
+pub(crate) mod browser;
 pub(crate) mod code;
 pub(crate) mod default_sandbox;
 pub(crate) mod diff;

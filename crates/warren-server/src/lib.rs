@@ -16,6 +16,7 @@ mod extract;
 mod faces;
 mod handlers;
 mod listener;
+mod live;
 mod logging;
 mod metrics;
 mod openapi;

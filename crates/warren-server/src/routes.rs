@@ -1,5 +1,6 @@
 //! The table of routes under `/v1`.
 
+mod browser;
 mod code;
 mod files;
 mod history;
@@ -26,6 +27,7 @@ static TABLE: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let parts = [
         sandboxes::rows(),
         processes::rows(),
+        browser::rows(),
         code::rows(),
         files::rows(),
         sessions::rows(),

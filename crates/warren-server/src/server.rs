@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+use warren_browser::Browsers;
 use warren_core::catalog::{Catalog, CatalogError};
 use warren_core::{Clock, Networks, Owner, Random, Scope};
 use warren_e2b::{Annotation, E2b};
@@ -62,6 +63,7 @@ impl Server {
         });
         desk.count_owners();
         let state = AppState::new(StateParts {
+            browsers: Browsers::new(desk.clone()),
             desk,
             templates: parts.templates,
             config: parts.config,

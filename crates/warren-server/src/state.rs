@@ -3,6 +3,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use warren_browser::Browsers;
 use warren_face::Desk;
 use warren_store::TemplateStore;
 
@@ -16,6 +17,7 @@ pub(crate) struct AppState(Arc<StateParts>);
 
 pub(crate) struct StateParts {
     pub(crate) desk: Desk,
+    pub(crate) browsers: Browsers,
     /// For imports; lists and look-ups go through the engine.
     pub(crate) templates: TemplateStore,
     pub(crate) config: Config,

@@ -25,9 +25,9 @@ use warren_wire::api::{StreamCommand, StreamMissed, StreamNotice, StreamOpening,
 use warren_wire::guest::{ProcessId, ProcessSelector, Reader, Stdin};
 
 use crate::convert;
-use ending::Ending;
+pub(crate) use ending::Ending;
 use feed::Input;
-use pulse::Pulse;
+pub(crate) use pulse::Pulse;
 
 /// The subprotocol, for clients that name one.
 pub(crate) const PROTOCOL: &str = "warren.v1";
@@ -38,13 +38,13 @@ pub(crate) const MOST_MESSAGE: usize = 1 << 20;
 /// How long the first message may take.
 const OPENING: Duration = Duration::from_secs(10);
 
-const PING_EVERY: Duration = Duration::from_secs(20);
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(20);
 
 /// How long a client may be silent although it is pinged.
-const MOST_SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const MOST_SILENCE: Duration = Duration::from_secs(60);
 
 /// How long a client may read nothing.
-const MOST_STALL: Duration = Duration::from_secs(60);
+pub(crate) const MOST_STALL: Duration = Duration::from_secs(60);
 
 /// Messages of input that wait for the process to read.
 const WAITING_INPUT: usize = 4;

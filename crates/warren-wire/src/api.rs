@@ -7,6 +7,7 @@
 //! feature `schema`.
 
 mod backend;
+mod browser;
 mod code;
 mod diff;
 mod event;
@@ -31,6 +32,10 @@ mod template;
 mod tool;
 
 pub use backend::{Backend, BackendCapabilities, BackendList, MoveSandbox, MovedSandbox, Tier, WallChoice};
+pub use browser::{
+    Browser, BrowserAction, BrowserButton, BrowserControl, BrowserDialog, BrowserFrame, BrowserFrameList,
+    BrowserHolder, BrowserNotice, BrowserPage, BrowserRefused, BrowserState,
+};
 pub use code::{
     CodeContext, CodeContextList, CodeEnd, CodeError, CodeOutput, CodeResult, CodeStarted, CodeText,
     NewCodeContext, RunCode,

@@ -99,6 +99,11 @@ impl Visit {
         self.entry.begin(action, None).await;
     }
 
+    /// The number of its entry in the journal, if one was written.
+    pub fn number(&self) -> Option<u64> {
+        self.entry.number()
+    }
+
     /// The work is over; `failure` says why it failed.
     pub fn done(&self, failure: Option<&str>) {
         self.entry.close(Outcome { exit_code: None, detail: failure.map(cut) });

@@ -71,7 +71,11 @@ impl Engine {
         let filter = SessionFilter { sandbox: Some(id.clone()), ..SessionFilter::default() };
         let page = PageRequest { limit: PageRequest::MOST, after: None };
         let holders = catalog.sessions(owner, &filter, &page)?.items;
-        let waiting = holders.into_iter().filter(|session| session.provision == Provision::Pending);
+        // Whoever starts a browser says when it is there.
+        let waits = |session: &SessionRecord| {
+            session.provision == Provision::Pending && !session.kind.waits_for_browser()
+        };
+        let waiting = holders.into_iter().filter(waits);
         let mut told = Vec::new();
         for session in waiting {
             let changed = self.change_in(catalog, owner, &session.id, &mut |session| {

@@ -87,6 +87,7 @@ impl Parameter {
                 "The context: its id, or a language for its default one.",
                 schema::matching("^[A-Za-z0-9_-]{1,64}$"),
             ),
+            "entry" => ("The entry of the journal, by its number.", schema::matching("^[0-9]{1,18}$")),
             "tool" => ("The tool.", schema::matching("^[A-Za-z0-9_-]{1,64}$")),
             "secret" => ("The secret, by its name.", schema::matching("^[A-Za-z][A-Za-z0-9_-]{0,63}$")),
             "key_id" => ("The key.", schema::matching("^key-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")),

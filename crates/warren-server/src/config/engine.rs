@@ -36,6 +36,7 @@ impl Config {
             templates: BTreeMap::from([
                 ("terminal".to_owned(), self.templates.terminal.clone()),
                 ("research".to_owned(), self.templates.research.clone()),
+                ("playwright_mcp".to_owned(), self.templates.playwright_mcp.clone()),
             ]),
             images: self.templates.images.clone(),
             disk: DiskThresholds { warn_bytes: self.disk.warn.0, critical_bytes: self.disk.critical.0 },

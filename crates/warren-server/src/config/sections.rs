@@ -355,7 +355,9 @@ sections! {
         /// For `terminal`.
         terminal: TemplateName = "host";
         /// For `research`.
-        research: TemplateName = "host";
+        research: TemplateName = "browser";
+        /// For `playwright_mcp`. `warren template build browser` makes it.
+        playwright_mcp: TemplateName = "browser";
         /// Images of the Docker engine that clients of the E2B protocol get by the name of a
         /// template: `{base: 'python:3.12'}`. Other clients ask for images by `image`.
         images: BTreeMap<TemplateName, RootImageName> = "{}";

@@ -21,6 +21,7 @@ pub(crate) fn sandbox(record: &SandboxRecord) -> api::Sandbox {
         sandbox_id: record.id.to_string(),
         name: record.name.as_ref().map(ToString::to_string),
         session_id: None,
+        mcp_url: None,
         status: status(record.status),
         paused_by: record.paused.as_ref().map(|paused| paused_by(paused.by)),
         template: spec.template.to_string(),

@@ -94,7 +94,12 @@ pub(crate) fn acquire(
     idempotency: Option<Expected>,
     settings: &Settings,
 ) -> Result<Acquire, ApiError> {
-    let parts = new_sandbox(body.sandbox, "sandbox.", settings)?;
+    let mut sandbox = body.sandbox;
+    if body.kind.is_some() && sandbox.kind.is_some_and(|kind| Some(kind) != body.kind) {
+        return Err(ApiError::invalid("type", "`type` and `sandbox.type` differ: leave one of them out"));
+    }
+    sandbox.kind = body.kind.or(sandbox.kind);
+    let parts = new_sandbox(sandbox, "sandbox.", settings)?;
     if parts.client.is_some() {
         return Err(ApiError::invalid("sandbox.client", "`client` stands beside `sandbox`, not in it"));
     }

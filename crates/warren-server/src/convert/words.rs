@@ -54,7 +54,7 @@ told! {
 }
 
 told_and_read! {
-    sandbox_type, sandbox_kind: SandboxKind => SandboxType { Terminal Research }
+    sandbox_type, sandbox_kind: SandboxKind => SandboxType { Terminal Research PlaywrightMcp }
     history_mode, automatic: Automatic => HistoryMode { Commands Turns Off }
     profile_told, profile: Profile => Profile { Standard Strict }
     on_expiry_told, on_expiry: OnExpiry => OnExpiry { Keep Delete Pause }

@@ -64,6 +64,10 @@ path_parts! {
     "snapshot_id" SnapshotPath(SnapshotId) |text| {
         text.parse().map_err(|_| EngineError::snapshot_not_found(shorten(text)).into())
     };
+    "entry" EntryPath(u64) |text| {
+        let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+        number.ok_or_else(|| ApiError::invalid("entry", "an entry is a number of the journal"))
+    };
     "tool" ToolPath(String) |text| {
         word(text).ok_or_else(|| EngineError::NotFound { what: Missing::Tool, id: shorten(text) }.into())
     };

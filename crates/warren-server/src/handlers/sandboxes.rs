@@ -4,10 +4,12 @@ use http::StatusCode;
 use warren_core::Status;
 use warren_core::catalog::SandboxFilter;
 use warren_engine::{Acquire, StoppedFiles};
+use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, Code};
 use warren_wire::api;
 
+use super::browser::{Equipment, with_mcp_url};
 use super::snapshots::settle_template;
 use crate::convert;
 use crate::extract::{IdempotencyKey, Json, JsonOrNothing, Params, SandboxPath};
@@ -22,6 +24,7 @@ pub(crate) async fn create(
     State(state): State<AppState>,
     caller: Caller,
     key: IdempotencyKey,
+    address: Address,
     Json(mut body): Json<api::CreateSandbox>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
@@ -36,7 +39,9 @@ pub(crate) async fn create(
         ..Acquire::new(client, parts.sandbox)
     };
     let acquired = state.engine.as_(&caller).sessions().acquire(request).await?;
-    Ok(made(acquired.repeated, StatusCode::CREATED, Json(convert::created(&acquired)).into_response()))
+    Equipment::of(&state, &caller, &address, (&acquired.sandbox, &acquired.session)).provide_later();
+    let told = with_mcp_url(convert::created(&acquired), &acquired.sandbox, &address);
+    Ok(made(acquired.repeated, StatusCode::CREATED, Json(told).into_response()))
 }
 
 /// Marks the answer to a create: a new thing, or one that an earlier request with the same key
@@ -80,14 +85,14 @@ fn statuses(text: &str) -> Result<Vec<Status>, ApiError> {
     Ok(named?.into_iter().filter_map(convert::status_named).collect())
 }
 
-pub(crate) async fn get(SandboxPath(sandbox): SandboxPath, params: Params) -> Answer {
+pub(crate) async fn get(SandboxPath(sandbox): SandboxPath, address: Address, params: Params) -> Answer {
     let seen = params.number("wait_generation", 0, u64::MAX)?;
     let patience_s = params.number("timeout_s", 0, LONGEST_WAIT_S)?.unwrap_or(USUAL_WAIT_S);
     let record = match seen {
         Some(seen) => sandbox.changed(seen, patience_s * 1000).await?,
         None => sandbox.record().await?,
     };
-    Ok(Json(convert::sandbox(&record)))
+    Ok(Json(with_mcp_url(convert::sandbox(&record), &record, &address)))
 }
 
 pub(crate) async fn update(SandboxPath(sandbox): SandboxPath, Json(body): Json<api::PatchSandbox>) -> Answer {

@@ -4,10 +4,12 @@ use http::StatusCode;
 use warren_core::catalog::SessionFilter;
 use warren_core::{Field, SessionRecord};
 use warren_engine::{Acquired, EngineError, Release};
+use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::error::ApiError;
 use warren_wire::api;
 
+use super::browser::{Equipment, with_mcp_url};
 use super::sandboxes::made;
 use super::snapshots::settle_template;
 use crate::convert;
@@ -20,25 +22,33 @@ pub(crate) async fn acquire(
     State(state): State<AppState>,
     caller: Caller,
     key: IdempotencyKey,
+    address: Address,
     Json(mut body): Json<api::AcquireSession>,
 ) -> Result<Response, ApiError> {
     let idempotency = key.expected(&body)?;
     settle_template(&state, &caller, &mut body.sandbox, "sandbox.").await?;
     // A backend may be named beside `sandbox`, too.
-    let outer = body.backend.is_some();
+    let (outer, background) = (body.backend.is_some(), body.background);
     let request = convert::acquire(body, idempotency, &state.settings)?;
     let acquired = state.engine.as_(&caller).sessions().acquire(request).await;
-    let acquired = acquired.map_err(|error| match error {
+    let mut acquired = acquired.map_err(|error| match error {
         EngineError::NothingFits { asked: Some(Field::Backend), .. } if outer => error.into(),
         error => convert::nested(error, "sandbox."),
     })?;
-    let answer = with_capabilities(&state, &caller, &acquired).await;
+    let equipment = Equipment::of(&state, &caller, &address, (&acquired.sandbox, &acquired.session));
+    if background {
+        equipment.provide_later();
+    } else {
+        acquired.session = equipment.provide().await;
+    }
+    let answer = with_capabilities(&state, &caller, &acquired, &address).await;
     Ok(made(acquired.repeated, StatusCode::CREATED, Json(answer).into_response()))
 }
 
 pub(crate) async fn attach(
     State(state): State<AppState>,
     caller: Caller,
+    address: Address,
     Json(mut body): Json<api::AttachSession>,
 ) -> Result<Response, ApiError> {
     if let Some(create) = &mut body.create {
@@ -46,18 +56,27 @@ pub(crate) async fn attach(
     }
     let request = convert::attach(body, &state.settings)?;
     let acquired = state.engine.as_(&caller).sessions().attach(request).await;
-    let acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
+    let mut acquired = acquired.map_err(|error| convert::nested(error, "create."))?;
+    let equipment = Equipment::of(&state, &caller, &address, (&acquired.sandbox, &acquired.session));
+    acquired.session = equipment.provide().await;
     let status = if acquired.fresh { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(with_capabilities(&state, &caller, &acquired).await)).into_response())
+    Ok((status, Json(with_capabilities(&state, &caller, &acquired, &address).await)).into_response())
 }
 
 /// The session is there, also where nobody can say what its sandbox is made of.
-async fn with_capabilities(state: &AppState, caller: &Caller, acquired: &Acquired) -> api::Session {
+async fn with_capabilities(
+    state: &AppState,
+    caller: &Caller,
+    acquired: &Acquired,
+    address: &Address,
+) -> api::Session {
     let sandbox = &acquired.sandbox;
     let abilities = state.engine.as_(caller).sessions().abilities(sandbox).await.ok();
     let now_unix_ms = state.clock.unix_ms();
     let able = abilities.map(|abilities| convert::capabilities(sandbox, &abilities, now_unix_ms));
-    api::Session { capabilities: able, ..convert::acquired(acquired) }
+    let told = convert::acquired(acquired);
+    let shown = told.sandbox.map(|told| with_mcp_url(told, sandbox, address));
+    api::Session { capabilities: able, sandbox: shown, ..told }
 }
 
 pub(crate) async fn list(
@@ -86,8 +105,16 @@ pub(crate) async fn get(
     State(state): State<AppState>,
     caller: Caller,
     SessionPath(session): SessionPath,
+    address: Address,
 ) -> Answer {
     let view = session.view().await?;
+    if let Some(sandbox) = view.sandbox.as_ref().filter(|sandbox| sandbox.is_live()) {
+        let equipment = Equipment::of(&state, &caller, &address, (sandbox, &view.session));
+        // The server that was to see to it may have ended.
+        if equipment.waits() {
+            equipment.provide_later();
+        }
+    }
     let snapshot_count = count(&state, &caller, &view.session).await?;
     Ok(Json(api::Session { snapshot_count, ..convert::session_view(&view) }))
 }

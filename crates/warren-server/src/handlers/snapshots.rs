@@ -2,10 +2,12 @@ use axum::extract::State;
 use http::StatusCode;
 use warren_core::SnapshotId;
 use warren_engine::Point;
+use warren_face::address::Address;
 use warren_face::auth::Caller;
 use warren_face::error::{ApiError, parsed};
 use warren_wire::api;
 
+use super::browser::{Equipment, with_mcp_url};
 use crate::convert;
 use crate::extract::{Json, JsonOrNothing, Params, SandboxPath, SnapshotPath};
 use crate::state::AppState;
@@ -80,30 +82,36 @@ pub(crate) async fn fork(
     State(state): State<AppState>,
     caller: Caller,
     SnapshotPath(id): SnapshotPath,
+    address: Address,
     JsonOrNothing(body): JsonOrNothing<api::Fork>,
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
-    fork_from(&state, &caller, &Point::Snapshot(id), body).await
+    fork_from(&state, (&caller, &address), &Point::Snapshot(id), body).await
 }
 
 pub(crate) async fn fork_sandbox(
     State(state): State<AppState>,
     caller: Caller,
     SandboxPath(sandbox): SandboxPath,
+    address: Address,
     JsonOrNothing(body): JsonOrNothing<api::Fork>,
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
-    fork_from(&state, &caller, &Point::Sandbox(sandbox.id().clone()), body).await
+    fork_from(&state, (&caller, &address), &Point::Sandbox(sandbox.id().clone()), body).await
 }
 
 async fn fork_from(
     state: &AppState,
-    caller: &Caller,
+    (caller, address): (&Caller, &Address),
     from: &Point,
     body: api::Fork,
 ) -> Result<(StatusCode, Json<api::Forks>), ApiError> {
     let order = convert::fork_order(body, caller.name.clone())?;
     let forks = state.engine.as_(caller).snapshots().fork(from, order).await?;
     state.counters.forked(forks.len());
-    let sandboxes = forks.iter().map(convert::created).collect();
+    for fork in &forks {
+        Equipment::of(state, caller, address, (&fork.sandbox, &fork.session)).provide_later();
+    }
+    let told = |fork| with_mcp_url(convert::created(fork), &fork.sandbox, address);
+    let sandboxes = forks.iter().map(told).collect();
     Ok((StatusCode::CREATED, Json(api::Forks { sandboxes })))
 }
 

@@ -14,7 +14,7 @@ const LONGEST_REASON: usize = 120;
 
 /// Why a conversation ends.
 #[derive(Debug)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// The client has gone, or takes nothing.
     Left,
     /// The client did not answer pings.
@@ -37,12 +37,12 @@ impl From<Cut> for Ending {
 
 impl Ending {
     /// A message that was whole, but not one of ours.
-    pub(super) fn misunderstood(detail: impl Into<String>) -> Self {
+    pub(crate) fn misunderstood(detail: impl Into<String>) -> Self {
         Self::Failed(ApiError::new(Code::InvalidRequest, detail))
     }
 
     /// Messages could no longer be read.
-    pub(super) fn broken(error: axum::Error) -> Self {
+    pub(crate) fn broken(error: axum::Error) -> Self {
         let inner = error.into_inner();
         match inner.downcast_ref::<SocketError>() {
             Some(SocketError::Capacity(_)) => {
@@ -66,7 +66,7 @@ impl Ending {
 
     /// Says the last words and closes. Then what the client has sent meanwhile is read and dropped:
     /// a connection that is closed with bytes unread takes back what was said.
-    pub(super) async fn say(self, mut socket: WebSocket) {
+    pub(crate) async fn say(self, mut socket: WebSocket) {
         let Some((notice, code, reason)) = self.last_words() else { return };
         let words = async {
             if let Some(notice) = notice {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 /// When the client was last heard.
 #[derive(Debug)]
-pub(super) struct Pulse(Mutex<Heard>);
+pub(crate) struct Pulse(Mutex<Heard>);
 
 #[derive(Debug, Clone, Copy)]
 enum Heard {
@@ -22,13 +22,13 @@ impl Default for Pulse {
 
 impl Pulse {
     /// The client was heard, and cannot be again until the guard is dropped.
-    pub(super) fn rest(&self) -> Rest<'_> {
+    pub(crate) fn rest(&self) -> Rest<'_> {
         *self.lock() = Heard::Resting;
         Rest(self)
     }
 
     /// How long the client has not been heard although somebody listened.
-    pub(super) fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         match *self.lock() {
             Heard::At(at) => at.elapsed(),
             Heard::Resting => Duration::ZERO,
@@ -42,7 +42,7 @@ impl Pulse {
 
 /// See [`Pulse::rest`].
 #[derive(Debug)]
-pub(super) struct Rest<'a>(&'a Pulse);
+pub(crate) struct Rest<'a>(&'a Pulse);
 
 impl Drop for Rest<'_> {
     fn drop(&mut self) {

@@ -31,6 +31,11 @@ pub(crate) fn blur(value: &mut Value) {
                     {
                         *value = 0.into()
                     }
+                    "mcp_url" => {
+                        let place = value.as_str().and_then(|url| url.split_once("/mcp/"));
+                        let place = place.map(|(_, place)| blurred(place)).unwrap_or_default();
+                        *value = format!("SERVER/mcp/{place}").into();
+                    }
                     "version" => *value = "VERSION".into(),
                     _ => blur(value),
                 }

@@ -54,6 +54,7 @@ impl Things {
             .replace("{process}", &self.process)
             .replace("{snapshot_id}", &self.snapshot)
             .replace("{number}", "1")
+            .replace("{entry}", "1")
             .replace("{port}", "80")
             .replace("{tool}", "ls")
             .replace("{context}", "python")

@@ -19,10 +19,12 @@ const EDGES: [(&str, &[&str]); 15] = [
     ("warren-store", &["warren-core"]),
     ("warren-engine", &["warren-core", "warren-wire"]),
     ("warren-face", &["warren-core", "warren-engine", "warren-wire"]),
-    ("warren-mcp", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
+    ("warren-browser", &["warren-core", "warren-engine", "warren-face", "warren-wire"]),
+    ("warren-mcp", &["warren-browser", "warren-core", "warren-engine", "warren-face", "warren-wire"]),
     (
         "warren-server",
         &[
+            "warren-browser",
             "warren-core",
             "warren-e2b",
             "warren-engine",

@@ -150,6 +150,10 @@ pub struct Sandbox {
     /// The session that was made with it. Only in the answer to a create.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Where agents use it over the Model Context Protocol. Only in answers about one sandbox, of
+    /// the server that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_url: Option<String>,
     pub status: SandboxStatus,
     /// Present while it is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -300,7 +304,10 @@ pub enum PausedBy {
 pub enum SandboxType {
     #[default]
     Terminal,
+    /// Pages are found and read: a browser's tools, and no shell unless it is asked for.
     Research,
+    /// A browser that agents drive by Playwright's MCP server.
+    PlaywrightMcp,
 }
 
 /// How much of the kernel a sandbox may use: `standard` is ordinary development work, debuggers

@@ -29,6 +29,9 @@ pub struct AcquireSession {
     /// The sandbox to make, if a fresh one is needed.
     #[serde(default)]
     pub sandbox: CreateSandbox,
+    /// The type of the sandbox to make: `sandbox.type` in short.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub kind: Option<SandboxType>,
     /// Attach to this one if it exists and fits. Any word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(pattern = "^(@last|@default|[a-z][a-z0-9-]{0,62})$"))]

@@ -52,7 +52,7 @@ pub(crate) struct Create {
     /// Freeze it when its time is over, instead of ending its processes
     #[arg(long, conflicts_with = "delete_on_expiry")]
     pause_on_expiry: bool,
-    /// Its purpose: terminal or research
+    /// Its purpose: terminal, research or playwright_mcp
     #[arg(long = "type", value_name = "TYPE", value_parser = parse_word::<SandboxType>)]
     kind: Option<SandboxType>,
     /// A label to find it by (may be repeated)
