@@ -43,7 +43,7 @@ test: ## Install what the tests need (as root), then run all of them
 	@scripts/test
 	@scripts/siege $(TARGET_DIR)/debug/warren 3
 	@scripts/side-by-side "scripts/real-machine $(TARGET_DIR)/debug/warren" "scripts/test-api $(TARGET_DIR)/debug/warren" "scripts/test-clients $(TARGET_DIR)/debug/warren" \
-		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/test-mcp $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
+		"scripts/test-e2b $(TARGET_DIR)/debug/warren" "scripts/test-mcp $(TARGET_DIR)/debug/warren" "scripts/test-browser $(TARGET_DIR)/debug/warren" "scripts/soak $(TARGET_DIR)/debug/warren" "scripts/storm $(TARGET_DIR)/debug/warren" \
 		"scripts/test-compat $(TARGET_DIR)/debug/warren" "scripts/test-docs $(TARGET_DIR)/debug/warren" \
 		"scripts/test-package $(TARGET_DIR)/debug/warren" "scripts/fuzz 30"
 
