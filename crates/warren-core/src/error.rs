@@ -129,7 +129,7 @@ codes! {
         "`warren ps ID` lists the sandbox's processes";
     TemplateNotFound "template_not_found" NotFound never
         "There is no such template"
-        "`warren template ls` lists templates, `warren template import` makes them";
+        "`warren template ls` lists templates; `warren template pull`, `import` and `build` make them";
     SnapshotNotFound "snapshot_not_found" NotFound never
         "There is no such snapshot"
         "`warren snapshots` lists the snapshots there are";

@@ -98,10 +98,18 @@ pub enum ConfigError {
     TooLarge,
 }
 
+/// The words for who names a template that is not there.
+fn remedy(name: &TemplateName) -> String {
+    match name.as_str() {
+        "base" | "browser" | "code-interpreter" => format!("`warren template build {name}` makes it"),
+        _ => "pull or import it first, or use `host`".to_owned(),
+    }
+}
+
 /// A template could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    #[error("there is no template `{name}`: import it first, or use `host`")]
+    #[error("there is no template `{name}`: {}", remedy(name))]
     NotFound { name: TemplateName },
     #[error("prepare the built-in template `host`")]
     Host(#[source] Box<dyn std::error::Error + Send + Sync>),

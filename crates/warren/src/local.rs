@@ -145,7 +145,7 @@ impl Local {
         let Some(image) = &spec.image else {
             let template = self.templates.get(&spec.template).map_err(|error| {
                 CliError::new(error)
-                    .hint("`warren template ls` lists templates, `warren template import` makes them")
+                    .hint("`warren template ls` lists templates; `warren template pull`, `import` and `build` make them")
             })?;
             return Ok(template.request(id, spec, owner));
         };
