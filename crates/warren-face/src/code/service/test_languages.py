@@ -80,7 +80,7 @@ class Java(Test):
 
     def test_a_cell_without_an_end_is_interrupted_and_the_state_stays(self):
         context = create(language="java")
-        execute("int kept = 7;", context_id=context["id"])
+        execute("long kept = 7;", context_id=context["id"])
         events = Asked("POST", "/execute", {"code": "while (true) { kept++; }", "context_id": context["id"], "timeout_s": 2}).events()
         self.assertTrue(events[-1].get("timed_out"), events)
         (error,) = of("error", events)
