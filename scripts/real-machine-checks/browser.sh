@@ -11,10 +11,11 @@ ask() {
     curl -s --max-time 300 "$1" -H "Authorization: Bearer $key" -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' \
         -H 'MCP-Protocol-Version: 2025-11-25' -d "$2"
 }
-made=$(ask http://127.0.0.1:7777/v1/sessions '{"client": "check", "type": "playwright_mcp", "sandbox": {"memory_mib": 1024, "pids": 256}}')
-is ready "a session waits for its browser" jq -r .provision.state <<<"$made"
-box=$(jq -r .sandbox_id <<<"$made")
-address=$(jq -r .provision.url <<<"$made")
+made=/var/tmp/made
+ask http://127.0.0.1:7777/v1/sessions '{"client": "check", "type": "playwright_mcp", "sandbox": {"memory_mib": 1024, "pids": 256}}' >"$made"
+is ready "a session waits for its browser" jq -r .provision.state "$made"
+box=$(jq -r .sandbox_id "$made")
+address=$(jq -r .provision.url "$made")
 tool() { ask "$address" "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"tools/call\", \"params\": {\"name\": \"$1\", \"arguments\": $2}}"; }
 run_in "$box" 'echo "<title>Inside</title><h1>One page</h1>" >page.html'
 check "a page is served in it" warren exec --detach "$box" -- python3 -m http.server 8000
