@@ -39,6 +39,9 @@ def on_the_machine():
     finally:
         os.killpg(program.pid, signal.SIGKILL)
         program.wait()
+        # What it started ends a moment later.
+        for port in (9222, 8931):
+            until_closed(port)
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -47,6 +50,13 @@ def until_open(port):
         try:
             return socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:
+            time.sleep(0.005)
+
+
+def until_closed(port):
+    with contextlib.suppress(OSError):
+        while True:
+            socket.create_connection(("127.0.0.1", port), 1).close()
             time.sleep(0.005)
 
 

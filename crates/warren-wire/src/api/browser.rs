@@ -102,7 +102,6 @@ pub enum BrowserButton {
 /// first (0: none did), then a JPEG.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub enum BrowserNotice {
     Page(BrowserPage),
     /// A page asks something, and waits.

@@ -9,6 +9,7 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{
+    BrowserControl, BrowserDialog, BrowserHolder, BrowserNotice, BrowserPage, BrowserRefused, BrowserState,
     Command, Health, HealthDetails, HealthStatus, NetworkLimitsRequest, NetworkMode, NetworkRequest,
     ProcessExit, Signal, StreamError, StreamMissed, StreamNotice, StreamStarted,
 };
@@ -179,6 +180,40 @@ impl ToSchema for StreamNotice {
 
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
         ProcessExit::schemas(schemas);
+    }
+}
+
+/// As [`StreamNotice`]'s.
+impl PartialSchema for BrowserNotice {
+    fn schema() -> RefOr<Schema> {
+        let about = "A text message of the server to whoever looks on at a browser. Binary ones are frames: the journal's last entry \
+                     that changed something by the browser, as eight bytes with the largest first (0: none did), then a JPEG.";
+        let closed = ObjectBuilder::new()
+            .property("type", text().enum_values(Some(["dialog_closed"])).build())
+            .required("type")
+            .description(Some("A page no longer asks."))
+            .build();
+        let notice = OneOfBuilder::new()
+            .item(tagged::<BrowserPage>("page"))
+            .item(tagged::<BrowserDialog>("dialog"))
+            .item(closed)
+            .item(tagged::<BrowserControl>("control"))
+            .item(tagged::<BrowserRefused>("refused"))
+            .item(tagged::<StreamError>("error"))
+            .description(Some(about))
+            .build();
+        RefOr::T(Schema::OneOf(notice))
+    }
+}
+
+impl ToSchema for BrowserNotice {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("BrowserNotice")
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((BrowserState::name().into_owned(), BrowserState::schema()));
+        schemas.push((BrowserHolder::name().into_owned(), BrowserHolder::schema()));
     }
 }
 
