@@ -310,6 +310,12 @@ impl Calls {
         Ok(listed.into_iter().filter_map(seen).collect())
     }
 
+    /// True if the engine says that a container runs.
+    pub(super) async fn runs(&self, docker: &Docker, container: &str) -> bool {
+        let seen = docker.inspect_container(container, None).await;
+        seen.is_ok_and(|seen| seen.state.and_then(|state| state.running) == Some(true))
+    }
+
     /// As [`Client::relay`].
     pub(super) async fn relay(&self, docker: &Docker, name: &str) -> Result<StartExecResults, Error> {
         let relay = docker.create_exec(name, shape::relay()).await?;

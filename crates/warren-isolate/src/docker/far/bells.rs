@@ -116,14 +116,14 @@ impl Bells {
         drop(heard);
         let mut events = calls.ends(&docker, instance, &since);
         while let Some(Ok(event)) = events.next().await {
-            let told = event.actor.and_then(|actor| actor.attributes?.remove(shape::SANDBOX));
-            let bells = bells.upgrade()?;
-            match told {
-                Some(id) if event.action.as_deref() == Some(shape::KILLED) => {
-                    *bells.kills.lock().entry(id).or_default() += 1;
-                }
-                Some(id) => bells.ring(&id),
-                None => {}
+            let told =
+                event.actor.and_then(|actor| Some((actor.attributes?.remove(shape::SANDBOX)?, actor.id?)));
+            let Some((id, container)) = told else { continue };
+            if event.action.as_deref() == Some(shape::KILLED) {
+                *bells.upgrade()?.kills.lock().entry(id).or_default() += 1;
+            } else if !calls.runs(&docker, &container).await {
+                // Else it tells of an earlier life than the one that is watched.
+                bells.upgrade()?.ring(&id);
             }
         }
         None
