@@ -24,7 +24,7 @@ use warren_face::extract::Params;
 
 use crate::answer::{Answer, refusal};
 use crate::face::answer;
-use crate::handler::{LIST_TTL_MS, failed};
+use crate::handler::{LIST_TTL_MS, failed, no_tool};
 use crate::plain::plain;
 use crate::request::Place;
 use crate::state::Mcp;
@@ -128,8 +128,7 @@ impl ServerHandler for BrowserHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let place = place_of(&context)?;
         let Some(tool) = place.tools.named(&request.name) else {
-            let name: String = request.name.chars().take(80).collect();
-            return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+            return Err(no_tool(&request.name));
         };
         let done = tokio::select! {
             done = self.call(tool, request, &place.place) => done,
@@ -143,8 +142,7 @@ impl ServerHandler for BrowserHandler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let listed = resources::list(&self.desk, &place_of(&context)?.place).await.map_err(failed)?;
-        Ok(ListResourcesResult::with_all_items(listed).with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+        resources::list(&self.desk, &place_of(&context)?.place).await.map_err(failed)
     }
 
     async fn list_resource_templates(
@@ -152,8 +150,7 @@ impl ServerHandler for BrowserHandler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
-        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(resources::templates())
     }
 
     async fn read_resource(

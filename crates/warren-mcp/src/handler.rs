@@ -78,8 +78,7 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, ErrorData> {
         let place = Place::of(&context)?;
         let Some(tool) = place.tools.named(&request.name) else {
-            let name: String = request.name.chars().take(LONGEST_TOLD).collect();
-            return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+            return Err(no_tool(&request.name));
         };
         let call = Call {
             fields: Fields::new(tool.name(), request.arguments),
@@ -95,8 +94,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let listed = resources::list(&self.desk, &Place::of(&context)?).await.map_err(failed)?;
-        Ok(ListResourcesResult::with_all_items(listed).with_ttl_ms(0).with_cache_scope(CacheScope::Private))
+        resources::list(&self.desk, &Place::of(&context)?).await.map_err(failed)
     }
 
     async fn list_resource_templates(
@@ -104,8 +102,7 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let list = ListResourceTemplatesResult::with_all_items(resources::templates());
-        Ok(list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private))
+        Ok(resources::templates())
     }
 
     async fn read_resource(
@@ -184,6 +181,12 @@ fn invalid(error: ApiError) -> ErrorData {
         }
         error => error,
     }
+}
+
+/// The refusal of a tool that does not exist.
+pub(crate) fn no_tool(name: &str) -> ErrorData {
+    let name: String = name.chars().take(LONGEST_TOLD).collect();
+    ErrorData::invalid_params(format!("there is no tool `{name}`"), None)
 }
 
 /// An error where the protocol has no result that could tell it.

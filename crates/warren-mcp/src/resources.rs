@@ -2,7 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::model::{Resource, ResourceContents, ResourceTemplate};
+use rmcp::model::{
+    CacheScope, ListResourceTemplatesResult, ListResourcesResult, Resource, ResourceContents,
+    ResourceTemplate,
+};
 use serde_json::json;
 use warren_core::catalog::SandboxFilter;
 use warren_core::{PageRequest, SandboxRecord};
@@ -11,6 +14,7 @@ use warren_face::Desk;
 use warren_face::error::{ApiError, Code};
 use warren_wire::guest::{FileCall, FileOperation, ProcessId, ProcessSelector, Reader};
 
+use crate::handler::LIST_TTL_MS;
 use crate::request::Place;
 use crate::uri::{self, Thing};
 
@@ -20,7 +24,7 @@ const MOST_LISTED: u32 = 50;
 const MOST_ENTRIES: u32 = 200;
 
 /// The journals of the sandboxes that the place is about. Files are too many to be listed.
-pub(crate) async fn list(desk: &Desk, place: &Place) -> Result<Vec<Resource>, ApiError> {
+pub(crate) async fn list(desk: &Desk, place: &Place) -> Result<ListResourcesResult, ApiError> {
     let engine = desk.engine.as_(&place.caller);
     let records = match &place.pinned {
         Some(id) => vec![engine.sandbox(id).record().await?],
@@ -29,7 +33,8 @@ pub(crate) async fn list(desk: &Desk, place: &Place) -> Result<Vec<Resource>, Ap
             engine.sandboxes().list(&SandboxFilter::default(), &page).await?.items
         }
     };
-    Ok(records.iter().map(journal).collect())
+    let listed = ListResourcesResult::with_all_items(records.iter().map(journal).collect());
+    Ok(listed.with_ttl_ms(0).with_cache_scope(CacheScope::Private))
 }
 
 fn journal(record: &SandboxRecord) -> Resource {
@@ -39,8 +44,8 @@ fn journal(record: &SandboxRecord) -> Resource {
         .with_mime_type("application/json")
 }
 
-pub(crate) fn templates() -> Vec<ResourceTemplate> {
-    vec![
+pub(crate) fn templates() -> ListResourceTemplatesResult {
+    let templates = vec![
         ResourceTemplate::new(uri::FILE_TEMPLATE, "file")
             .with_description("A file of a sandbox, by its absolute path; up to 1 MiB of it"),
         ResourceTemplate::new(uri::OUTPUT_TEMPLATE, "output")
@@ -49,7 +54,9 @@ pub(crate) fn templates() -> Vec<ResourceTemplate> {
         ResourceTemplate::new(uri::JOURNAL_TEMPLATE, "journal")
             .with_description("What was done in a sandbox, the newest first")
             .with_mime_type("application/json"),
-    ]
+    ];
+    let list = ListResourceTemplatesResult::with_all_items(templates);
+    list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private)
 }
 
 /// The content of the resource of this name.

@@ -149,6 +149,20 @@ impl Client {
         serde_json::from_slice(text).map_err(ClientError::Decode)
     }
 
+    /// One call that is answered with events.
+    fn post_and_follow(&self, path: &str, body: &impl Serialize) -> Result<EventReader, ClientError> {
+        let body = serde_json::to_vec(body).map_err(ClientError::Encode)?;
+        let length = body.len().to_string();
+        let headers = [
+            ("accept", "text/event-stream"),
+            ("content-type", "application/json"),
+            ("content-length", length.as_str()),
+        ];
+        let body = &mut body.as_slice();
+        let response = self.send(Method::POST, path, &headers, ureq::SendBody::from_reader(body))?;
+        Ok(EventReader::new(response.into_body().into_reader()))
+    }
+
     /// One call whose answer is the caller's to read.
     fn send(
         &self,

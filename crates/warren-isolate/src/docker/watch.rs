@@ -128,11 +128,11 @@ fn open(record: &Record) -> Option<OwnedFd> {
 }
 
 /// A descriptor that is readable once it has been rung.
-fn bell(count: u32) -> io::Result<OwnedFd> {
+pub(super) fn bell(count: u32) -> io::Result<OwnedFd> {
     Ok(eventfd(count, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
-fn ring(bell: &OwnedFd) {
+pub(super) fn ring(bell: &OwnedFd) {
     // It counts, and cannot be full.
     let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }

@@ -13,17 +13,7 @@ impl Client {
     /// each, `result` with a [`crate::api::CodeOutput`], `exception` with a
     /// [`crate::api::CodeError`], then `end` with a [`crate::api::CodeEnd`].
     pub fn follow_code(&self, id: &str, order: &RunCode) -> Result<EventReader, ClientError> {
-        let body = serde_json::to_vec(order).map_err(ClientError::Encode)?;
-        let length = body.len().to_string();
-        let headers = [
-            ("accept", "text/event-stream"),
-            ("content-type", "application/json"),
-            ("content-length", length.as_str()),
-        ];
-        let body = &mut body.as_slice();
-        let body = ureq::SendBody::from_reader(body);
-        let response = self.send(Method::POST, &sandbox(id, "/code"), &headers, body)?;
-        Ok(EventReader::new(response.into_body().into_reader()))
+        self.post_and_follow(&sandbox(id, "/code"), order)
     }
 
     pub fn code_contexts(&self, id: &str) -> Result<CodeContextList, ClientError> {

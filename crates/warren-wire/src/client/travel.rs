@@ -244,17 +244,7 @@ impl Client {
     /// Has the server make a template of an image of a registry, and follows it: `progress` with a
     /// [`crate::api::PullProgress`] each, then `template` with the [`Template`].
     pub fn pull_template(&self, body: &PullTemplate) -> Result<EventReader, ClientError> {
-        let body = serde_json::to_vec(body).map_err(ClientError::Encode)?;
-        let length = body.len().to_string();
-        let headers = [
-            ("accept", "text/event-stream"),
-            ("content-type", "application/json"),
-            ("content-length", length.as_str()),
-        ];
-        let body = &mut body.as_slice();
-        let body = ureq::SendBody::from_reader(body);
-        let response = self.send(Method::POST, "/v1/templates", &headers, body)?;
-        Ok(EventReader::new(response.into_body().into_reader()))
+        self.post_and_follow("/v1/templates", body)
     }
 
     /// Removes a template that nothing stands on.
@@ -273,17 +263,7 @@ impl Client {
     /// Calls a tool and follows what it tells: `stdout` and `stderr` with a
     /// [`crate::api::ToolOutput`] each, then `result` with a [`ToolResult`].
     pub fn follow_tool(&self, id: &str, tool: &str, call: &ToolCall) -> Result<EventReader, ClientError> {
-        let body = serde_json::to_vec(call).map_err(ClientError::Encode)?;
-        let path = sandbox(id, &format!("/tools/{}", quoted(tool)));
-        let length = body.len().to_string();
-        let headers = [
-            ("accept", "text/event-stream"),
-            ("content-type", "application/json"),
-            ("content-length", length.as_str()),
-        ];
-        let body = &mut body.as_slice();
-        let response = self.send(Method::POST, &path, &headers, ureq::SendBody::from_reader(body))?;
-        Ok(EventReader::new(response.into_body().into_reader()))
+        self.post_and_follow(&sandbox(id, &format!("/tools/{}", quoted(tool))), call)
     }
 
     pub fn journal(&self, id: &str, wanted: &JournalQuery) -> Result<Journal, ClientError> {

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use parking_lot::Mutex;
-use rustix::event::{EventfdFlags, eventfd};
 use tokio::sync::Semaphore;
 use warren_core::SandboxId;
 
 use super::super::client::{Calls, Seen};
 use super::super::shape;
+use super::super::watch::{bell, ring};
 
 /// How often an engine that is away is looked for.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -67,7 +67,7 @@ impl Bells {
 
     /// A descriptor that is readable once the sandbox has ended, or the engine is away.
     pub(in super::super) fn hang(&self, id: &str) -> io::Result<OwnedFd> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let bell = bell(0)?;
         let told = bell.try_clone()?;
         self.hung.lock().entry(id.to_owned()).or_default().push(bell);
         Ok(told)
@@ -128,9 +128,4 @@ impl Bells {
         }
         None
     }
-}
-
-fn ring(bell: &OwnedFd) {
-    // It counts, and cannot be full.
-    let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
 }

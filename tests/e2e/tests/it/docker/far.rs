@@ -4,25 +4,11 @@
 use std::fs;
 use std::time::Duration;
 
-use warren_e2e::{Authority, DockerEngine, TestEnv, TestServer, eventually};
+use warren_e2e::{Authority, DockerEngine, TestEnv, eventually};
+
+use super::service::{create, is_gone, kept_while_away, serve};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-
-fn serve<'env>(env: &'env TestEnv, engine: &DockerEngine) -> TestServer<'env> {
-    let setup = TestServer::setup(env).set("backends.enabled", "[native,docker]");
-    let settings = engine.settings();
-    settings.iter().fold(setup, |setup, (key, value)| setup.set(key, value)).start()
-}
-
-fn create(server: &TestServer<'_>) -> String {
-    server.warren(["create", "--image", DockerEngine::IMAGE, "--user", "root"]).ok().line()
-}
-
-fn is_gone(env: &TestEnv, engine: &DockerEngine) {
-    eventually(PATIENCE, "nothing of it is left at the engine", || {
-        engine.containers(&env.data_dir()).is_empty() && engine.volumes(&env.data_dir()).is_empty()
-    });
-}
 
 #[test]
 fn a_sandbox_elsewhere_lives_through_a_day() {
@@ -68,23 +54,7 @@ fn an_end_elsewhere_is_noticed() {
 
 #[test]
 fn while_an_engine_elsewhere_is_away_its_sandboxes_are_kept() {
-    let (env, engine) = (TestEnv::new(), DockerEngine::elsewhere());
-    let server = serve(&env, &engine);
-    let id = create(&server);
-    server.shell(&id, "echo work > /root/notes; sleep 1000 >/dev/null 2>&1 & echo $! > /root/sleeper");
-    engine.kill();
-    let unreachable = || server.client().sandbox(&id).unwrap().unreachable;
-    eventually(PATIENCE, "it is unreachable", || unreachable().is_some());
-    server.warren(["create", "--image", "little"]).ended(125).says("docker");
-    let native = server.create();
-    assert_eq!(server.shell(&native, "echo on").trim_end(), "on", "others are not held up");
-    engine.start();
-    eventually(PATIENCE, "it is back", || unreachable().is_none());
-    assert_eq!(server.shell(&id, "kill -0 $(cat /root/sleeper) && cat /root/notes"), "work");
-    server.warren(["rm", &id]).ok();
-    server.warren(["rm", &native]).ok();
-    is_gone(&env, &engine);
-    server.finish();
+    kept_while_away(&DockerEngine::elsewhere());
 }
 
 #[test]

@@ -8,14 +8,20 @@ use warren_e2e::{DockerEngine, TestEnv, TestServer, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn serve<'env>(env: &'env TestEnv, engine: &DockerEngine) -> TestServer<'env> {
-    let socket = engine.socket();
+pub(super) fn serve<'env>(env: &'env TestEnv, engine: &DockerEngine) -> TestServer<'env> {
     let setup = TestServer::setup(env).set("backends.enabled", "[native,docker]");
-    setup.set("backends.docker_socket", &socket.to_string_lossy()).start()
+    let settings = engine.settings();
+    settings.iter().fold(setup, |setup, (key, value)| setup.set(key, value)).start()
 }
 
-fn create(server: &TestServer<'_>) -> String {
+pub(super) fn create(server: &TestServer<'_>) -> String {
     server.warren(["create", "--image", DockerEngine::IMAGE, "--user", "root"]).ok().line()
+}
+
+pub(super) fn is_gone(env: &TestEnv, engine: &DockerEngine) {
+    eventually(PATIENCE, "nothing of it is left at the engine", || {
+        engine.containers(&env.data_dir()).is_empty() && engine.volumes(&env.data_dir()).is_empty()
+    });
 }
 
 #[test]
@@ -68,12 +74,16 @@ fn what_an_image_cannot_have_is_refused_by_name_before_anything_is_made() {
 
 #[test]
 fn while_the_engine_is_away_sandboxes_are_unreachable_and_kept() {
-    let (env, engine) = (TestEnv::new(), DockerEngine::new());
-    let server = serve(&env, &engine);
+    kept_while_away(&DockerEngine::new());
+}
+
+pub(super) fn kept_while_away(engine: &DockerEngine) {
+    let env = TestEnv::new();
+    let server = serve(&env, engine);
     let id = create(&server);
     server.shell(&id, "echo work > /root/notes; sleep 1000 >/dev/null 2>&1 & echo $! > /root/sleeper");
     engine.kill();
-    let unreachable = || server.client().sandbox(&id).unwrap().unreachable;
+    let unreachable = || server.client().sandbox(&id).expect("it is known").unreachable;
     eventually(PATIENCE, "it is unreachable", || unreachable().is_some());
     assert_eq!(server.status(&id), "ready", "nothing is given up");
     server.warren(["create", "--image", "little"]).ended(125).says("docker");
@@ -83,7 +93,7 @@ fn while_the_engine_is_away_sandboxes_are_unreachable_and_kept() {
     eventually(PATIENCE, "it is back", || unreachable().is_none());
     assert_eq!(server.shell(&id, "kill -0 $(cat /root/sleeper) && cat /root/notes"), "work");
     server.warren(["rm", &id]).ok();
-    eventually(PATIENCE, "its container is removed", || engine.containers(&env.data_dir()).is_empty());
+    is_gone(&env, engine);
     server.warren(["rm", &native]).ok();
     server.finish();
 }
